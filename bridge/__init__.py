@@ -1,0 +1,1 @@
+"""The cloud side: from objects to one retained snapshot a node."""

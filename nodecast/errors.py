@@ -1,0 +1,92 @@
+"""Every error that nodecast raises on purpose.
+
+NodecastError
+├── SettingsError        a setting is wrong: the process must not start (exit 78)
+├── InvalidName          a node, resource, bridge or topic name that the contract does not allow
+├── InvalidQuantity      a value that is no Kubernetes quantity
+├── MessageError         bytes from the broker that are not a message we read: the peer's fault
+│   ├── Malformed        not JSON, not the shape, or beyond the limits
+│   └── NewerSchema      a schema that only a later release reads
+├── ObjectError          one object of a source cannot be served: its author's fault
+├── SourceError          a source cannot be read as a whole
+├── StoreError           the agent's store cannot be used now (disk full, read-only, locked)
+├── SessionError         the broker cannot be reached, or said no
+└── Unavailable          the work cannot go on in this process (exit 69)
+    ├── Superseded       another instance of the same bridge took charge
+    └── StateDirInUse    another agent runs on the same state directory
+
+An error says what is wrong, where, why, and what to do. `exit_code` is what a command ends with
+when nothing above it can go on (sysexits.h: 64 usage, 69 unavailable, 78 config).
+"""
+
+from __future__ import annotations
+
+EXIT_OK = 0
+EXIT_PROBLEM = 1
+EXIT_USAGE = 64
+EXIT_UNAVAILABLE = 69
+EXIT_CONFIG = 78
+
+
+class NodecastError(Exception):
+    """The root: catch it where one bad thing must not stop the others."""
+
+    exit_code = EXIT_PROBLEM
+
+
+class SettingsError(NodecastError):
+    """A setting is missing, unknown, or out of range; names the file or variable and the key."""
+
+    exit_code = EXIT_CONFIG
+
+
+class InvalidName(NodecastError):
+    """A name that the contract does not allow; the text says which and why."""
+
+
+class InvalidQuantity(NodecastError):
+    """A value that is no Kubernetes quantity, such as `1Gi` or `500m`."""
+
+
+class MessageError(NodecastError):
+    """A payload that is not a message of ours. Decoding any bytes raises this or nothing."""
+
+
+class Malformed(MessageError):
+    """Not JSON, not the shape of section 3 of the contract, or beyond its limits."""
+
+
+class NewerSchema(MessageError):
+    """The message says a greater schema than this release reads: upgrade this side first."""
+
+
+class ObjectError(NodecastError):
+    """One object cannot be served; the others are not touched."""
+
+
+class SourceError(NodecastError):
+    """A source cannot be read as a whole; what it said last stays."""
+
+
+class StoreError(NodecastError):
+    """The store cannot be read or written now; nothing is claimed as durable meanwhile."""
+
+
+class SessionError(NodecastError):
+    """The broker cannot be reached or refused us; the cause is the `__cause__`."""
+
+    exit_code = EXIT_UNAVAILABLE
+
+
+class Unavailable(NodecastError):
+    """This process cannot go on, and starting it again at once would not help."""
+
+    exit_code = EXIT_UNAVAILABLE
+
+
+class Superseded(Unavailable):
+    """Another instance of the same bridge took charge: this one must stay down."""
+
+
+class StateDirInUse(Unavailable):
+    """Another agent holds the state directory."""

@@ -1,0 +1,25 @@
+"""Ledger: what a bridge must find again about itself after a restart or a reconnection."""
+
+from __future__ import annotations
+
+import msgspec
+
+from nodecast.messages.version import Number
+
+
+class Ledger(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """`nodes`: every name that may hold a snapshot. `kinds`: how many objects are placed.
+
+    `mark` counts the snapshot acknowledgements of `instance` that this ledger covers. Empty
+    `kinds` say that the counts are not known, which is as good as no ledger.
+    """
+
+    schema: int = 1
+    bridge: str
+    source: str
+    instance: str
+    epoch: Number
+    mark: Number = 0
+    paused: bool = False
+    nodes: list[str] = []
+    kinds: dict[str, Number] = {}
