@@ -1,0 +1,48 @@
+# Every target sets up what it needs: the .venv, its packages, Debian's mosquitto.
+# Nothing outside this directory is touched but the Debian packages that are missing.
+
+VENV := .venv
+BIN := $(VENV)/bin
+PYTHON ?= python3.11
+# Made anew when the package's own description changes, and by nothing else.
+INSTALLED := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help setup broker check format test bench demo clean
+
+help: ## say what each target does
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(INSTALLED) ## make .venv with nodecast and all that its tests need
+
+$(INSTALLED): setup.cfg pyproject.toml tools/venv
+	tools/venv "$(PYTHON)" $(VENV)
+	@touch $@
+
+broker: ## see that a mosquitto is there; install Debian's where it is not
+	@tools/need mosquitto mosquitto
+
+check: $(INSTALLED) ## lint, format, types, layering
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(INSTALLED) ## format the code, and mend what the linter can mend
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+test: $(INSTALLED) broker ## run every test (ARGS='tests/unit -k settle' for some)
+	@tools/need systemd-analyze systemd
+	$(BIN)/python -m pytest $(ARGS)
+
+bench: $(INSTALLED) broker ## run the benchmarks and print their table
+	$(BIN)/python -m tests.bench $(ARGS)
+
+demo: $(INSTALLED) broker ## bridge, broker and two agents on this machine (ONCE=1: to a proven end)
+	$(BIN)/python docker/demo/run.py $(if $(filter-out 0,$(ONCE)),--once) $(ARGS)
+
+clean: ## remove .venv, caches and build output
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache \
+	    .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
