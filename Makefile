@@ -8,7 +8,7 @@ PYTHON ?= python3.11
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup broker check format test bench demo clean
+.PHONY: help setup broker unit-checker check format test bench demo clean
 
 help: ## say what each target does
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,6 +22,10 @@ $(INSTALLED): setup.cfg pyproject.toml tools/venv
 broker: ## see that a mosquitto is there; install Debian's where it is not
 	@tools/need mosquitto mosquitto
 
+# The tests of the systemd unit ask systemd itself.
+unit-checker:
+	@tools/need systemd-analyze systemd
+
 check: $(INSTALLED) ## lint, format, types, layering
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -32,8 +36,7 @@ format: $(INSTALLED) ## format the code, and mend what the linter can mend
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-test: $(INSTALLED) broker ## run every test (ARGS='tests/unit -k settle' for some)
-	@tools/need systemd-analyze systemd
+test: $(INSTALLED) unit-checker broker ## run every test (ARGS='tests/unit -k settle' for some)
 	$(BIN)/python -m pytest $(ARGS)
 
 bench: $(INSTALLED) broker ## run the benchmarks and print their table
