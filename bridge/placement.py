@@ -1,0 +1,157 @@
+"""Placement rules: which nodes an object belongs to, as data.
+
+`nodes`: fields that name nodes. `carries`: objects that go wherever this one goes. `follows`: this
+one goes wherever that one is. References stay in the owner's namespace and group. A kind without a
+rule is not served. The table of section 4 is built in; settings add or replace rules by kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from bridge.fields import FieldPath, parse_path
+from nodecast.errors import InvalidName, SettingsError
+from nodecast.names import KindName, parse_kind
+
+_TEMPLATES = tuple(
+    f"spec.{part}.template.spec.nodeName" for part in ("trainSpec", "evalSpec", "deploySpec")
+)
+_ANNOTATIONS = tuple(
+    f"metadata.annotations['sedna.io/{part}']" for part in ("Train", "Eval", "Deploy")
+)
+GROUPS = ("sedna.io", "neptune.io")
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """Names an object of `kind` by the fields at `path`."""
+
+    kind: KindName
+    path: FieldPath
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """How objects of one kind are placed."""
+
+    kind: KindName
+    nodes: tuple[FieldPath, ...] = ()
+    carries: tuple[Reference, ...] = ()
+    follows: tuple[Reference, ...] = ()
+    namespaced: bool = True
+
+
+def make_rule(
+    kind: str,
+    nodes: Iterable[str] = (),
+    carries: Iterable[tuple[str, str]] = (),
+    follows: Iterable[tuple[str, str]] = (),
+    namespaced: bool = True,
+) -> Rule:
+    """A rule from text; references are (kind without group, path). Raises SettingsError."""
+    try:
+        owner = parse_kind(kind)
+        _, dot, group = owner.partition(".")
+
+        def references(pairs: Iterable[tuple[str, str]]) -> tuple[Reference, ...]:
+            return tuple(
+                Reference(parse_kind(f"{short}{dot}{group}"), parse_path(path))
+                for short, path in pairs
+            )
+
+        return Rule(
+            owner,
+            tuple(map(parse_path, nodes)),
+            references(carries),
+            references(follows),
+            namespaced,
+        )
+    except InvalidName as error:
+        raise SettingsError(f"rule for {kind!r}: {error}") from error
+
+
+def built_in(group: str = "sedna.io") -> tuple[Rule, ...]:
+    """The rules of the six edge-AI kinds."""
+    learning = ("spec.nodeName", *_TEMPLATES, *_ANNOTATIONS)
+    dataset = [("Dataset", "spec.dataset.name")]
+    workers = "spec.trainingWorkers[]"
+    return (
+        make_rule(f"Dataset.{group}", ["spec.nodeName"]),
+        make_rule(
+            f"JointInferenceService.{group}",
+            ["spec.edgeWorker.nodeName", "spec.edgeWorker.template.spec.nodeName"],
+            carries=[("Model", "spec.edgeWorker.model.name")],
+        ),
+        make_rule(
+            f"FederatedLearningJob.{group}",
+            [f"{workers}.nodeName", f"{workers}.template.spec.nodeName"],
+        ),
+        make_rule(
+            f"IncrementalLearningJob.{group}",
+            learning,
+            carries=[
+                ("Model", "spec.initialModel.name"),
+                ("Model", "spec.deploySpec.model.name"),
+            ],
+            follows=dataset,
+        ),
+        make_rule(f"LifelongLearningJob.{group}", learning, follows=dataset),
+        make_rule(f"Model.{group}"),
+    )
+
+
+class Rules:
+    """The table: one rule a kind, and what depends on what. Immutable."""
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        """Later rules replace earlier ones of the same kind. Raises SettingsError."""
+        self._rules: dict[KindName, Rule] = {rule.kind: rule for rule in rules}
+        self._check()
+        self._depends = _depends_on(self._rules)
+
+    def _check(self) -> None:
+        for rule in self._rules.values():
+            for reference in (*rule.carries, *rule.follows):
+                if reference.kind not in self._rules:
+                    raise SettingsError(
+                        f"rule for {rule.kind} refers to {reference.kind}, which has no rule:"
+                        " add one for it"
+                    )
+
+    @property
+    def kinds(self) -> tuple[KindName, ...]:
+        """The kinds served, by name."""
+        return tuple(sorted(self._rules))
+
+    def get(self, kind: KindName) -> Rule | None:
+        return self._rules.get(kind)
+
+    def depends_on(self, kind: KindName) -> frozenset[KindName]:
+        """The other kinds whose objects decide where objects of `kind` are."""
+        return self._depends[kind]
+
+    def with_dependents(self, kinds: Iterable[KindName]) -> frozenset[KindName]:
+        """`kinds`, and every kind whose placement depends on one of them."""
+        given = frozenset(kinds)
+        return given | {kind for kind, on in self._depends.items() if on & given}
+
+
+def _depends_on(rules: Mapping[KindName, Rule]) -> dict[KindName, frozenset[KindName]]:
+    """Transitively: the kinds that carry it, and the kinds that it follows."""
+    direct: dict[KindName, set[KindName]] = {kind: set() for kind in rules}
+    for kind, rule in rules.items():
+        direct[kind] |= {reference.kind for reference in rule.follows}
+        for reference in rule.carries:
+            direct[reference.kind].add(kind)
+    depends = {}
+    for kind in rules:
+        seen: set[KindName] = set()
+        todo = list(direct[kind])
+        while todo:
+            each = todo.pop()
+            if each not in seen:
+                seen.add(each)
+                todo += direct[each]
+        depends[kind] = frozenset(seen - {kind})
+    return depends

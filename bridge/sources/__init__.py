@@ -1,0 +1,1 @@
+"""Where objects come from. Every source says the same events."""

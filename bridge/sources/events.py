@@ -1,0 +1,62 @@
+"""What a source says, in its own thread, to the bridge's loop.
+
+A source is level-triggered: a `Listed` is everything there is of a kind. `asked_at` is the
+monotonic second before the reading began: whatever was true then or later is in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from bridge.objects import ObjectRecord
+from nodecast.names import KindName, ResourceKey
+
+
+class KindStatus(Enum):
+    """What a source can say of a kind."""
+
+    OK = "ok"
+    MISSING = "missing"  # the server does not know it (404)
+    FORBIDDEN = "forbidden"  # no right to list or watch it (403)
+    INCOMPLETE = "incomplete"  # read in part: what is absent may well be there
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """All objects of a kind. With a status other than OK, what is known (None: nothing new)."""
+
+    kind: KindName
+    status: KindStatus
+    objects: Mapping[ResourceKey, ObjectRecord] | None
+    asked_at: float
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """One object changed, or (None) went."""
+
+    key: ResourceKey
+    object: ObjectRecord | None
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that the source cannot serve; `place` is file and document, or namespace."""
+
+    place: str
+    reason: str
+    key: ResourceKey | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """All problems, and the objects skipped for want of a rule; replaces the last Findings."""
+
+    problems: tuple[Problem, ...]
+    skipped: Mapping[KindName, int]
+
+
+SourceEvent = Listed | Changed | Findings
