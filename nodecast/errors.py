@@ -10,6 +10,8 @@ NodecastError
 ├── ObjectError          one object of a source cannot be served: its author's fault
 ├── SourceError          a source cannot be read as a whole
 ├── StoreError           the agent's store cannot be used now (disk full, read-only, locked)
+│   └── StoreBroken      what is on disk is no store of ours any more; the next start sets it aside
+├── ApplyError           one resource cannot be put on the node's disk, or taken off it
 ├── SessionError         the broker cannot be reached, or said no
 └── Unavailable          the work cannot go on in this process (exit 69)
     ├── Superseded       another instance of the same bridge took charge
@@ -70,6 +72,18 @@ class SourceError(NodecastError):
 
 class StoreError(NodecastError):
     """The store cannot be read or written now; nothing is claimed as durable meanwhile."""
+
+
+class StoreBroken(StoreError):
+    """The store's file is damaged. The next start sets it aside and begins a fresh one."""
+
+
+class ApplyError(NodecastError):
+    """One resource could not be applied or removed; `reason` is one word for machines."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 class SessionError(NodecastError):

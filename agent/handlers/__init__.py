@@ -1,0 +1,1 @@
+"""What applies a resource to the node: today as a file."""

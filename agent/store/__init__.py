@@ -1,0 +1,1 @@
+"""What the agent keeps through a loss of power: one SQLite file in its state directory."""

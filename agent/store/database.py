@@ -1,0 +1,235 @@
+"""The agent's SQLite file: opened, checked, made anew, and its errors in our words.
+
+What always holds: a commit that returned is on disk (`synchronous=FULL`); a file that is no store
+of ours is never read as an empty one, but set aside whole (database, `-wal` and `-shm`: a stale
+`-wal` would silently replace the content of the next database) and a fresh one begun, which fills
+from the broker. A disk that is full or read-only is no broken store: that is a StoreError, and the
+file stays. The connection belongs to the loop thread; a commit waits for the disk, and for another
+process's lock at most `BUSY_S`.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from nodecast.errors import StoreBroken, StoreError, Unavailable
+from nodecast.log import logger
+
+log = logger(__name__)
+
+FILE = "agent.db"
+SCHEMA_VERSION = 1
+BUSY_S = 5.0
+KEPT_BAD = 3
+"""How many stores that were set aside stay; the oldest goes when there are more."""
+
+META = "CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;"
+_BROKEN = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+_PRIMARY = 0xFF  # an extended result code holds its primary code in the low byte
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """An open store. `set_aside`: where a broken one went at this start."""
+
+    connection: sqlite3.Connection
+    store: str
+    fresh: bool
+    set_aside: Path | None = None
+
+
+def translated(error: sqlite3.Error, what: str) -> StoreError:
+    """`error` of SQLite as ours; `what` says which work failed."""
+    code = getattr(error, "sqlite_errorcode", None)
+    name = getattr(error, "sqlite_errorname", type(error).__name__)
+    if code is not None and code & _PRIMARY in _BROKEN:
+        return StoreBroken(f"cannot {what}: the store is damaged ({name}: {error})")
+    return StoreError(f"cannot {what}: {error} ({name}); it is tried again")
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection, what: str) -> Iterator[None]:
+    """One durable transaction: all of it is on disk afterwards, or nothing.
+
+    Raises StoreError for what SQLite raises; the transaction is rolled back then, and the same
+    connection works again once the disk does.
+    """
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        yield
+        connection.execute("COMMIT")
+    except BaseException as error:
+        _roll_back(connection)
+        if isinstance(error, sqlite3.Error):
+            raise translated(error, what) from error
+        raise
+
+
+def _roll_back(connection: sqlite3.Connection) -> None:
+    try:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+    except sqlite3.Error as error:  # SQLite rolls back by itself when it can no longer be asked to
+        log.debug("rollback failed", error=error)
+
+
+def open_database(state_dir: Path, schemas: Sequence[str], new_id: str) -> Opened:
+    """Open `<state_dir>/agent.db`, or begin one with the store id `new_id`.
+
+    `schemas`: `CREATE TABLE IF NOT EXISTS` scripts. Raises StoreError when the disk does not allow
+    it now, Unavailable when a newer release made the store.
+    """
+    path = state_dir / FILE
+    aside: Path | None = None
+    if path.exists() or _beside(path):
+        try:
+            connection, store = _open_existing(path, schemas)
+            return Opened(connection, store, fresh=False)
+        except StoreBroken as error:
+            aside = set_aside(path)
+            log.error("store is broken, set aside; a fresh one begins", error=error, kept=aside)
+    connection = _create(path, schemas, new_id)
+    return Opened(connection, new_id, fresh=True, set_aside=aside)
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None)
+    try:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute("PRAGMA journal_size_limit=4194304")
+    except sqlite3.Error:
+        connection.close()
+        raise
+    return connection
+
+
+def _open_existing(path: Path, schemas: Sequence[str]) -> tuple[sqlite3.Connection, str]:
+    """The store at `path` and its id. Raises StoreBroken for what is no store of ours."""
+    if not path.exists() or path.stat().st_size == 0:
+        raise StoreBroken(f"{path} is empty or missing beside its -wal")
+    try:
+        connection = _connect(path)
+    except sqlite3.Error as error:
+        raise translated(error, f"open {path}") from error
+    try:
+        return connection, _check(connection, path, schemas)
+    except sqlite3.Error as error:
+        connection.close()
+        raise translated(error, f"read {path}") from error
+    except BaseException:
+        connection.close()
+        raise
+
+
+def _check(connection: sqlite3.Connection, path: Path, schemas: Sequence[str]) -> str:
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version > SCHEMA_VERSION:
+        raise Unavailable(
+            f"{path} was made by a newer release (store version {version}, this one reads"
+            f" {SCHEMA_VERSION}): install that release again, or move the file away"
+        )
+    missing = _table_names(schemas) - _tables_of(connection)
+    if missing:
+        raise StoreBroken(f"{path} lacks the tables {', '.join(sorted(missing))}")
+    verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+    if verdict != "ok":
+        raise StoreBroken(f"{path}: {verdict}")
+    row = connection.execute("SELECT value FROM meta WHERE key = 'store'").fetchone()
+    if row is None or not isinstance(row[0], str) or not row[0]:
+        raise StoreBroken(f"{path} has no store id")
+    return row[0]
+
+
+def _tables_of(connection: sqlite3.Connection) -> set[str]:
+    return {r[0] for r in connection.execute("SELECT name FROM sqlite_schema WHERE type='table'")}
+
+
+def _table_names(schemas: Sequence[str]) -> set[str]:
+    """The tables that `schemas` make, asked of SQLite itself."""
+    scratch = sqlite3.connect(":memory:")
+    try:
+        for schema in (META, *schemas):
+            scratch.executescript(schema)
+        return _tables_of(scratch)
+    finally:
+        scratch.close()
+
+
+def _create(path: Path, schemas: Sequence[str], store: str) -> sqlite3.Connection:
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+    except OSError as error:
+        raise StoreError(f"cannot make {path}: {error.strerror}") from error
+    try:
+        connection = _connect(path)
+    except sqlite3.Error as error:
+        raise translated(error, f"make {path}") from error
+    try:
+        with transaction(connection, f"make {path}"):
+            for schema in (META, *schemas):
+                for statement in filter(str.strip, schema.split(";")):
+                    connection.execute(statement)
+            connection.execute("INSERT INTO meta VALUES ('store', ?)", (store,))
+            connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+        # The tables and the id into the main file: it stays ours even if the -wal is lost.
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        _sync_directory(path.parent)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _sync_directory(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_store_id(connection: sqlite3.Connection, store: str) -> None:
+    """Give the store a new id, inside the caller's transaction."""
+    connection.execute("UPDATE meta SET value = ? WHERE key = 'store'", (store,))
+
+
+def _beside(path: Path) -> list[Path]:
+    """The files that belong to the database at `path` and are there."""
+    return [p for p in (path.with_name(path.name + end) for end in ("-wal", "-shm")) if p.exists()]
+
+
+def set_aside(path: Path) -> Path:
+    """Rename the store and its companions to `agent.db.bad-<n>`, and drop the oldest of many.
+
+    Raises StoreError.
+    """
+    number = max(_bad_numbers(path), default=0) + 1
+    target = path.with_name(f"{path.name}.bad-{number}")
+    try:
+        # The companions first: a crash between leaves a database without them, never the reverse.
+        for each in _beside(path):
+            each.rename(target.with_name(target.name + each.name[len(path.name) :]))
+        if path.exists():
+            path.rename(target)
+        for old in sorted(_bad_numbers(path))[:-KEPT_BAD]:
+            for each in path.parent.glob(f"{path.name}.bad-{old}*"):
+                if each.name.removeprefix(f"{path.name}.bad-{old}") in ("", "-wal", "-shm"):
+                    each.unlink()
+        _sync_directory(path.parent)
+    except OSError as error:
+        raise StoreError(f"cannot set {path} aside: {error.strerror}") from error
+    return target
+
+
+def _bad_numbers(path: Path) -> set[int]:
+    ends = (
+        p.name[len(path.name) + 5 :].partition("-")[0]
+        for p in path.parent.glob(f"{path.name}.bad-*")
+    )
+    return {int(end) for end in ends if end.isdecimal()}
