@@ -206,14 +206,14 @@ class DirectoryWatch:
             self._watch_tree()
         except OSError as error:
             self._say_polling(error, poll)
-            if self._inotify is not None and not self._names:
+            self._names = before | self._names  # what is watched goes on telling
+            if not self._names:
                 self._close_inotify()
-                return
         else:
             if self._said.over("inotify"):
                 log.info("inotify works again", directory=self._directory)
-        for wd in before.keys() - self._names.keys():
-            self._drop(wd)
+            for wd in before.keys() - self._names.keys():
+                self._drop(wd)
 
     def _watch_above(self) -> None:
         """From the root down: each is watched before the next is looked for."""
