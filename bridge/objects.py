@@ -83,7 +83,6 @@ def read_object(
     except TypeError as error:
         raise ObjectError(f"{key} cannot be encoded: {error}") from error
     deleting = bool(metadata.get("deletionTimestamp"))
-    nodes, carries, follows, problem = _NOWHERE, (), (), None
     try:
         _check_metadata(metadata)
         nodes = frozenset(_nodes(rule, obj))
@@ -91,8 +90,9 @@ def read_object(
         follows = _references(rule.follows, obj, namespace, rules)
     except ObjectError as error:
         problem = str(error)
+        return ObjectRecord(key, kind, _NOWHERE, (), (), digest, encoded, place, problem, deleting)
     return ObjectRecord(
-        key, kind, nodes, carries, follows, digest, encoded, place, problem, deleting
+        key, kind, nodes, carries, follows, digest, encoded, place, deleting=deleting
     )
 
 
