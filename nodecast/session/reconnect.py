@@ -1,0 +1,86 @@
+"""When to connect next, and what to say about it.
+
+A connection that had something acknowledged lets the back-off start anew; a mere CONNACK does not.
+Two clients with one client id end each other's connections, each of them in good health: after the
+second such end in a row the pauses grow all the same, and the log names the likely cause. What a
+person has to put right (a password) is asked for seldom and said once. One owner thread.
+"""
+
+from __future__ import annotations
+
+from nodecast.log import Repeats, logger
+from nodecast.session.backoff import Backoff
+from nodecast.session.limits import Sign
+
+log = logger(__name__)
+
+SHORT_LIFE = 30.0
+"""Seconds: a connection that was closed without a reason before this may have been taken over."""
+
+_TAKEN_OVER_OFTEN = 2
+_FOR_A_PERSON = frozenset({0x84, 0x85, 0x86, 0x87, 0x8A, 0x8C, 0x9C, 0x9D})
+"""CONNACK codes that stay until somebody changes something: protocol version, client id, user or
+password, not authorised, banned, authentication method, another server."""
+
+
+class Reconnect:
+    """`due` is the time (of the caller's clock) from which the next attempt may begin."""
+
+    __slots__ = ("_backoff", "_repeats", "_takeovers", "_who", "due")
+
+    def __init__(self, backoff: Backoff, client_id: str) -> None:
+        self._backoff = backoff
+        self._who = client_id
+        self._repeats = Repeats()
+        self._takeovers = 0
+        self.due = float("-inf")
+
+    def succeeded(self) -> int:
+        """A CONNACK said yes; how many failures are over with it."""
+        return self._repeats.over("connect") + self._repeats.over("refused")
+
+    def failed(self, reason: str, now: float) -> None:
+        """There was no connection: no name, no route, no listener, no CONNACK."""
+        self._takeovers = 0
+        pause = self._wait(self._backoff.pause(), now)
+        if self._repeats.new("connect", reason):
+            log.warning("no connection to the broker", reason=reason, pause=pause)
+        else:
+            log.debug("still no connection to the broker", reason=reason, pause=pause)
+
+    def refused(self, reason: str, code: int, now: float) -> None:
+        """The CONNACK said no."""
+        self._takeovers = 0
+        lasting = code in _FOR_A_PERSON
+        pause = self._wait(self._backoff.long_pause() if lasting else self._backoff.pause(), now)
+        if self._repeats.new("refused", reason):
+            log.error(
+                "the broker refused the connection",
+                reason=reason,
+                code=f"0x{code:02x}",
+                client=self._who,
+                pause=pause,
+                do="check user name, password file and the broker's rules" if lasting else "wait",
+            )
+
+    def lost(self, sign: Sign, lived: float, proved: bool, now: float) -> None:
+        """A connection ended after `lived` seconds; `proved`: something was acknowledged in it."""
+        if sign is Sign.TAKEN_OVER or (sign is Sign.CLOSED and lived < SHORT_LIFE):
+            self._takeovers += 1
+        else:
+            self._takeovers = 0
+        if proved and self._takeovers < _TAKEN_OVER_OFTEN:
+            self._backoff.reset()
+        pause = self._wait(self._backoff.pause(), now)
+        if sign is Sign.TAKEN_OVER or self._takeovers >= _TAKEN_OVER_OFTEN:
+            log.warning(
+                "is another client connected with the same client id?",
+                client=self._who,
+                ended="taken over" if sign is Sign.TAKEN_OVER else "closed without a reason",
+                in_a_row=self._takeovers,
+                pause=pause,
+            )
+
+    def _wait(self, pause: float, now: float) -> float:
+        self.due = now + pause
+        return round(pause, 2)

@@ -1,0 +1,341 @@
+"""The connection to the broker, as a pump of events with no thread of its own for I/O.
+
+One owner thread calls `poll` again and again; all reading, writing, keep-alive and reconnecting
+happens in there, and it never waits longer than it was told to. Only connecting, which blocks, is
+done by `connector`. What always holds:
+
+- Every connection is new and starts clean: the owner subscribes and publishes anew after each
+  `Connected`. The session sends nothing twice.
+- Each publish ends in exactly one of `Acknowledged`, `Refused`, or a place in `Lost`.
+- `connected` is what the owner has been told: while it holds, `publish` and `subscribe` raise
+  nothing, also when the link has just died; the `Lost` that follows names those publishes too.
+- What is above the known or learnt size limit is answered without being sent.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Sequence
+
+from nodecast.errors import SessionError
+from nodecast.log import logger
+from nodecast.session.backoff import Backoff
+from nodecast.session.connection import connect as connect_with_paho
+from nodecast.session.connector import Connector
+from nodecast.session.events import (
+    PACKET_TOO_LARGE,
+    Acknowledged,
+    Connected,
+    Event,
+    Lost,
+    Outgoing,
+    Received,
+    Refused,
+    Subscription,
+)
+from nodecast.session.limits import Sign, SizeLimits
+from nodecast.session.link import Answered, Connect, Granted, Happening, Link, Opened
+from nodecast.session.packets import wire_size
+from nodecast.session.reconnect import Reconnect
+from nodecast.session.settings import MqttSettings
+from nodecast.session.subscribing import Subscribing
+from nodecast.session.waiting import Waiter
+from nodecast.session.window import Entry, Window
+
+log = logger(__name__)
+
+
+class Session:
+    """See the module. `will` is asked in the owner thread before each connection."""
+
+    def __init__(
+        self,
+        settings: MqttSettings,
+        client_id: str,
+        *,
+        will: Callable[[], Outgoing | None],
+        clock: Callable[[], float] = time.monotonic,
+        rng: random.Random | None = None,
+        connect: Connect = connect_with_paho,
+    ) -> None:
+        self._settings = settings
+        self._client_id = client_id
+        self._will = will
+        self._clock = clock
+        backoff = Backoff(settings.reconnect_min, settings.reconnect_max, rng or random.Random())
+        self._reconnect = Reconnect(backoff, client_id)
+        self._limits = SizeLimits(settings.max_packet, clock)
+        self._window = Window()
+        self._subscribing = Subscribing()
+        self._waiter = Waiter()
+        self._connector = Connector(settings, client_id, connect, self._waiter.poke)
+        self._link: Link | None = None
+        self._up = False
+        self._proved = False
+        self._opened_at = 0.0
+        self._events: list[Event] = []
+        self._lost: tuple[str, list[object]] | None = None
+        self._woken = False
+        self._closed = False
+
+    @property
+    def connected(self) -> bool:
+        """Whether the owner may publish: from `Connected` until `poll` has given `Lost`."""
+        return self._up or self._lost is not None
+
+    @property
+    def free(self) -> int:
+        """How many more publishes fit into the window now; 0 without a connection."""
+        return self._window.free(self._limits.alone_above) if self._up else 0
+
+    @property
+    def limit(self) -> int | None:
+        """Bytes of the largest PUBLISH (see `wire_size`), as configured, said or learnt."""
+        return self._limits.limit
+
+    def wake(self) -> None:
+        """Make a waiting `poll`, or the next one, return. Any thread, or a signal handler."""
+        self._woken = True
+        self._waiter.poke()
+
+    def poll(self, timeout: float) -> list[Event]:
+        """Do what there is to do, and wait at most `timeout` seconds for events.
+
+        Raises SessionError after `close`.
+        """
+        if self._closed:
+            raise SessionError("the session is closed")
+        now = self._clock()
+        deadline = now + timeout
+        while True:
+            self._advance(now)
+            self._exchange(min(deadline, self._next_due(now)) - now)
+            now = self._clock()
+            if self._events or self._lost is not None or self._woken or now >= deadline:
+                self._woken = False
+                return self._take_events()
+
+    def publish(self, message: Outgoing, token: object) -> None:
+        """Queue a publish; never blocks. Beyond the window it waits here.
+
+        Raises SessionError without a connection, and for a message that no packet can hold.
+        """
+        size = wire_size(message)
+        if self._lost is not None:
+            self._lost[1].append(token)
+            return
+        if not self._up:
+            raise SessionError("not connected to the broker: publish after Connected")
+        limit = self._limits.limit
+        if limit is not None and size > limit:
+            reason = f"{size} bytes on the wire are above the limit of {limit}"
+            self._events.append(Refused(token, reason, PACKET_TOO_LARGE, too_large=True))
+            return
+        self._window.add(Entry(message, token, size))
+
+    def subscribe(self, filters: Sequence[Subscription], token: object) -> None:
+        """Subscribe to all `filters`; one `Subscribed` answers, unless the link dies before.
+
+        Raises SessionError without a connection, and for a filter that is none.
+        """
+        if self._lost is not None:
+            return
+        if not self._up or self._link is None:
+            raise SessionError("not connected to the broker: subscribe after Connected")
+        self._subscribing.begin(self._link, filters, token, self._limits.limit)
+
+    def disconnect(self, reason: str) -> None:
+        """Drop the connection now, without a will; connects again after a pause.
+
+        With a frozen broker the DISCONNECT may not get out: then the will comes after all.
+        """
+        if self._link is not None:
+            self._link.leave()
+            self._end(reason, Sign.UNRELATED)
+
+    def close(self, deadline: float) -> None:
+        """Leave for good, without a will: send what is queued and a DISCONNECT.
+
+        Waits for the socket to take them until `deadline` (a time of the session's clock), but for
+        no acknowledgement: drain before.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        self._connector.abandon()
+        if self._link is not None:
+            self._leave(self._link, deadline)
+        self._up = False
+        self._link = None
+        self._waiter.close()
+
+    def _leave(self, link: Link, deadline: float) -> None:
+        if self._up:
+            self._send(link, self._clock())
+            link.leave()
+            while link.wants_write and (rest := deadline - self._clock()) > 0:
+                self._waiter.wait(rest, to_write=True)
+                link.write()
+        link.drop()
+
+    def _take_events(self) -> list[Event]:
+        events, self._events = self._events, []
+        if self._lost is not None and not events:
+            reason, tokens = self._lost
+            self._lost = None
+            events.append(Lost(reason, tuple(tokens)))
+        return events
+
+    def _advance(self, now: float) -> None:
+        """Take every step that needs no waiting."""
+        link = self._link
+        if link is None:
+            if self._lost is None:
+                self._connect(now)
+        elif self._up:
+            self._send(link, now)
+            link.tick()
+        elif now - self._opened_at >= self._settings.connect_timeout:
+            seconds = self._settings.connect_timeout
+            self._end(f"no CONNACK within {seconds:g} s", Sign.UNRELATED)
+
+    def _connect(self, now: float) -> None:
+        outcome = self._connector.take()
+        if isinstance(outcome, SessionError):
+            self._limits.unreachable()
+            self._reconnect.failed(str(outcome), now)
+        elif outcome is not None:
+            self._link = outcome
+            self._opened_at = now
+            self._waiter.watch(outcome.fd)
+        elif now >= self._reconnect.due and not self._connector.busy:
+            self._connector.start(self._will())
+
+    def _next_due(self, now: float) -> float:
+        """The time at which there is something to do without any event."""
+        if self._events or self._lost is not None:
+            return now
+        if self._link is None:
+            return float("inf") if self._connector.busy else self._reconnect.due
+        if self._up:
+            return now + self._link.tick_in()
+        return self._opened_at + self._settings.connect_timeout
+
+    def _send(self, link: Link, now: float) -> None:
+        window = self._window
+        alone_above = self._limits.alone_above
+        while (entry := window.take(alone_above)) is not None:
+            mid = link.publish(entry.message)
+            if mid is None:
+                window.add(entry)  # the link has ended: it is one of the unacknowledged
+                return
+            window.sent(mid, entry, now)
+
+    def _exchange(self, wait: float) -> None:
+        link = self._link
+        if link is None:
+            self._waiter.wait(wait, to_write=False)
+            return
+        if link.wants_write:
+            link.write()
+        ready = self._waiter.wait(0.0 if link.happened else wait, link.wants_write)
+        if ready.writable:
+            link.write()
+        if ready.readable:
+            link.read()
+        happened = link.happened
+        while happened and self._link is link:
+            self._handle(happened.popleft())
+
+    def _handle(self, what: Happening) -> None:
+        if isinstance(what, Answered):
+            self._answered(what)
+        elif isinstance(what, Received):
+            self._events.append(what)
+        elif isinstance(what, Granted):
+            self._granted(what)
+        elif isinstance(what, Opened):
+            self._opened(what)
+        else:
+            self._end(what.reason, what.sign)
+
+    def _answered(self, answer: Answered) -> None:
+        entry = self._window.answered(answer.mid)
+        if entry is None:
+            return
+        self._proved = True
+        if answer.code < 0x80:
+            self._limits.acknowledged(entry.message.topic, entry.size)
+            self._events.append(Acknowledged(entry.token))
+            return
+        too_large = answer.code == PACKET_TOO_LARGE
+        self._events.append(Refused(entry.token, answer.reason, answer.code, too_large))
+
+    def _granted(self, answer: Granted) -> None:
+        self._proved = True
+        done = self._subscribing.answered(answer)
+        if done is not None:
+            if done.refused:
+                log.warning(
+                    "the broker refused subscriptions",
+                    client=self._client_id,
+                    filters=len(done.refused),
+                    first=done.refused[0],
+                )
+            self._events.append(done)
+
+    def _opened(self, answer: Opened) -> None:
+        if answer.code >= 0x80:
+            self._drop_link()
+            self._limits.unreachable()
+            self._reconnect.refused(answer.reason, answer.code, self._clock())
+            return
+        self._up = True
+        self._proved = False
+        self._limits.connected(answer.limit)
+        self._window.size = min(self._settings.window, answer.window)
+        log.info(
+            "connected to the broker",
+            broker=str(self._settings.endpoint),
+            client=self._client_id,
+            limit=self._limits.limit,
+            window=self._window.size,
+            failures_before=self._reconnect.succeeded(),
+        )
+        self._events.append(Connected(answer.limit, self._window.size))
+
+    def _end(self, reason: str, sign: Sign) -> None:
+        """The link is over: say so, and plan the next."""
+        now = self._clock()
+        was_up = self._up
+        self._drop_link()
+        if not was_up:
+            self._limits.unreachable()
+            self._reconnect.failed(reason, now)
+            return
+        flights = self._window.flights(now)
+        tokens = self._window.clear()
+        self._subscribing.clear()
+        log.warning(
+            "connection to the broker lost",
+            broker=str(self._settings.endpoint),
+            reason=reason,
+            unacknowledged=len(tokens),
+        )
+        if self._limits.died(sign, flights, self._proved):
+            self._withhold(tokens.pop(0), flights[0].topic, flights[0].size)
+        self._lost = (reason, tokens)
+        self._reconnect.lost(sign, now - self._opened_at, self._proved, now)
+
+    def _withhold(self, token: object, topic: str, size: int) -> None:
+        log.warning("size limit learnt", topic=topic, size=size, limit=self._limits.limit)
+        reason = f"{size} bytes on the wire end the connection: above the broker's limit"
+        self._events.append(Refused(token, reason, PACKET_TOO_LARGE, too_large=True))
+
+    def _drop_link(self) -> None:
+        if self._link is not None:
+            self._waiter.unwatch()
+            self._link.drop()
+            self._link = None
+        self._up = False

@@ -1,0 +1,31 @@
+"""Fixtures that all tests share; puts the root of the repository on the path for `tests.support`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+if str(ROOT) not in sys.path:
+    sys.path.insert(0, str(ROOT))
+
+from tests.support.mosquitto import Broker  # noqa: E402
+from tests.support.mqtt import Observer, observing  # noqa: E402
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    """A running Mosquitto without a store."""
+    running = Broker(tmp_path / "broker").start()
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def observer(broker: Broker) -> Iterator[Observer]:
+    """A client that sees everything on `broker`."""
+    with observing(broker.port) as observer:
+        yield observer
