@@ -180,7 +180,12 @@ def _create(path: Path, schemas: Sequence[str], store: str) -> sqlite3.Connectio
         # The tables and the id into the main file: it stays ours even if the -wal is lost.
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         _sync_directory(path.parent)
-    except BaseException:
+    except (sqlite3.Error, OSError) as error:
+        connection.close()
+        if isinstance(error, sqlite3.Error):
+            raise translated(error, f"make {path}") from error
+        raise StoreError(f"cannot make {path}: {error.strerror}") from error
+    except StoreError:
         connection.close()
         raise
     return connection

@@ -1,0 +1,134 @@
+"""Applies a resource as a file of the tree, and finds files that the store does not know.
+
+A file that holds what is desired already is adopted unwritten, so running it twice costs a read.
+Runs on the loop thread; waits for the disk.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import orjson
+
+from agent.handlers.outcome import Done, Outcome, Refused, Retry
+from agent.handlers.paths import TreePath, path_of
+from agent.handlers.tree import Tree
+from agent.store.records import content_sum, key_of
+from nodecast.errors import ApplyError
+from nodecast.log import logger
+from nodecast.names import ResourceKey
+
+log = logger(__name__)
+
+
+class Stamp(msgspec.Struct, frozen=True, kw_only=True):
+    """Says whose files these are: the store, its bridge, and the version they may have reached.
+
+    A store behind it was restored, and must not write before it has accepted a snapshot.
+    """
+
+    store: str
+    bridge: str
+    epoch: int
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class OrphanFile:
+    """A resource file of ours that no row of the store knows."""
+
+    key: ResourceKey
+    digest: str
+    uid: str | None
+    generation: int | None
+
+
+class FilesHandler:
+    """Puts resources on disk and takes them off. One owner thread."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+
+    def apply(self, key: ResourceKey, sum_: str, content: Callable[[], bytes]) -> Outcome:
+        """Make the file of `key` hold what has `sum_`; `content` gives it, if it is needed."""
+        path = path_of(key)
+        if self._sum(path) == sum_:
+            return Done(changed=False)
+        try:
+            self._tree.write(path, content())
+        except ApplyError as error:
+            return _failed(error)
+        return Done()
+
+    def remove(self, key: ResourceKey) -> Outcome:
+        """Take the file of `key` away."""
+        try:
+            self._tree.remove(path_of(key))
+        except ApplyError as error:
+            return _failed(error)
+        return Done()
+
+    def orphans(self, known: Callable[[TreePath], bool]) -> Iterator[OrphanFile | None]:
+        """The resource files at paths that are not `known`; None for each other place looked at,
+        so that the caller can stop in between."""
+        for path in self._tree.scan():
+            yield None if known(path) else self._examine(path)
+
+    def stamp(self) -> Stamp | None:
+        """The stamp in the tree; None when there is none. Raises ApplyError when it is unread."""
+        content = self._tree.read_stamp()
+        if content is None:
+            return None
+        try:
+            return msgspec.json.decode(content, type=Stamp)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise ApplyError(
+                "BadStamp", f"the stamp of {self._tree.root} is bad: {error}"
+            ) from error
+
+    def write_stamp(self, stamp: Stamp) -> None:
+        """Raises ApplyError."""
+        self._tree.write_stamp(msgspec.json.encode(stamp) + b"\n")
+
+    def _sum(self, path: TreePath) -> str | None:
+        try:
+            content = self._tree.read(path)
+        except ApplyError as error:
+            log.debug("file does not read, replaced", path=path, error=error)
+            return None
+        return None if content is None else content_sum(content)
+
+    def _examine(self, path: TreePath) -> OrphanFile | None:
+        try:
+            content = self._tree.read(path)
+            value = None if content is None else orjson.loads(content)
+        except (ApplyError, orjson.JSONDecodeError):
+            return None
+        key = key_of(value)
+        if key is None or path_of(key) != path or not isinstance(value, dict):
+            return None
+        return _orphan(key, value)
+
+
+def _orphan(key: ResourceKey, value: dict[str, Any]) -> OrphanFile | None:
+    digest, uid = value.get("digest"), value["metadata"].get("uid")
+    generation = value["metadata"].get("generation")
+    if not isinstance(digest, str):
+        return None  # a person's file: what the agent writes has a digest
+    return OrphanFile(
+        key,
+        digest,
+        uid if isinstance(uid, str) else None,
+        generation if isinstance(generation, int) and generation >= 0 else None,
+    )
+
+
+def _failed(error: ApplyError) -> Outcome:
+    cause = error.__cause__
+    if isinstance(cause, OSError) and cause.errno in (errno.ENAMETOOLONG, errno.EFBIG):
+        return Refused(error.reason, str(error))
+    return Retry(error.reason, str(error))

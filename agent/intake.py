@@ -1,0 +1,89 @@
+"""What an agent does with a snapshot that it was sent: accept, leave, or refuse it.
+
+Pure: no clock, thread, log, socket or file. Newer means a greater (epoch, revision) of the same
+bridge; a version is the same only with the same digest (contract, section 5). What came from
+another bridge, or speaks of another node, changes nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nodecast.messages import Snapshot, Version, snapshot_digest
+from nodecast.names import BridgeName, NodeName
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What the agent has accepted so far. `incomplete`: the same version may be accepted again,
+    because a record was lost, files are there that no snapshot explains, or the store is old."""
+
+    bridge: BridgeName
+    node: NodeName
+    version: Version
+    digest: str
+    incomplete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Accept:
+    """Make it the desired set. `live`: the bridge speaks now, so orphans may go."""
+
+    live: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Current:
+    """It is what the agent has, completely."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """The bridge's word, but not to be followed: reported to the bridge."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """Not meant for this agent: said once in the log, and left alone."""
+
+    reason: str
+
+
+Decision = Accept | Current | Refuse | Foreign
+
+
+def decide(held: Held, snapshot: Snapshot, *, retained: bool) -> Decision:
+    """What to do with `snapshot`; `retained`: its retain flag (a replay, not the bridge's word
+    of now)."""
+    if snapshot.bridge != held.bridge:
+        return Foreign(f"it is from bridge {snapshot.bridge!r}, this agent is of {held.bridge!r}")
+    if snapshot.node != held.node:
+        return Foreign(f"it is for node {snapshot.node!r}, this is {held.node!r}")
+    if (reason := _inconsistent(snapshot)) is not None:
+        return Refuse(reason)
+    if snapshot.version > held.version:
+        return Accept(live=not retained)
+    if snapshot.version < held.version:
+        return Refuse(f"older than the accepted {_text(held.version)}")
+    if snapshot.digest != held.digest:
+        return Refuse("the accepted version with another digest")
+    return Accept(live=not retained) if held.incomplete else Current()
+
+
+def _inconsistent(snapshot: Snapshot) -> str | None:
+    """Why the snapshot contradicts itself; None when it does not."""
+    if snapshot.version.epoch < 1 or snapshot.version.revision < 1:
+        return f"version {_text(snapshot.version)} is below 1.1"
+    if snapshot.unread:
+        return None  # the digests of what does not read are not known
+    digests = (each.digest for each in snapshot.resources)
+    held, omitted = sorted(snapshot.held_kinds), sorted(snapshot.omitted)
+    if snapshot_digest(digests, held, omitted) != snapshot.digest:
+        return "its digest does not match its content"
+    return None
+
+
+def _text(version: Version) -> str:
+    return f"{version.epoch}.{version.revision}"
