@@ -1,0 +1,117 @@
+"""Settle: when a change that takes something away may go out.
+
+Pure: time comes in as monotonic seconds. Kinds arrive in any order, and one watch may be silent: an
+object may look as if it left a node while the news of what keeps it there is still under way. So a
+removal waits until its kind has lost nothing for `settle` seconds (`settle_max` at most), until no
+kind that it depends on awaits a second list, and, where the object itself is still there and its
+kind is placed through others, until those kinds were listed after the loss was seen.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from bridge.catalog import Catalog
+from bridge.contents import Content
+from bridge.holding import Holding
+from bridge.placement import Rules
+from bridge.sources.events import KindStatus
+from nodecast.names import KindName, ResourceKey, kind_of
+
+_NO_KINDS: frozenset[KindName] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`go`, or else: look again at `at` (inf: after the next list), with `lists` asked for."""
+
+    go: bool
+    at: float = math.inf
+    lists: frozenset[KindName] = _NO_KINDS
+    listed_after: float = -math.inf
+
+
+GO = Verdict(True)
+
+
+@dataclass(slots=True)
+class Leaving:
+    """What is about to leave a node.
+
+    `since`: when that was first seen in this connection. `doubts`: keys, or whole kinds, that news
+    still under way may keep on the node; `doubted_since`: when the last of them was seen.
+    """
+
+    since: float | None = None
+    doubts: frozenset[str] = frozenset()
+    doubted_since: float = -math.inf
+
+    def clear(self) -> None:
+        self.since, self.doubts, self.doubted_since = None, frozenset(), -math.inf
+
+
+class Settle:
+    """Judges changes of nodes. Keeps nothing but what it is given."""
+
+    def __init__(
+        self, rules: Rules, catalog: Catalog, holding: Holding, settle: float, settle_max: float
+    ) -> None:
+        self._rules = rules
+        self._catalog = catalog
+        self._holding = holding
+        self._settle = settle
+        self._settle_max = settle_max
+
+    def judge(self, leaving: Leaving, old: Content | None, new: Content, now: float) -> Verdict:
+        """May a node go from `old` (None: unknown what it has) to `new` now?"""
+        keys = set() if old is None else new.takes_away(old)
+        opened = self._opened(old, new)
+        kinds = opened | {kind_of(key) for key in keys}
+        if not kinds:
+            leaving.clear()
+            return GO
+        if leaving.since is None:
+            leaving.since = now
+        doubts = self._doubts(keys, opened)
+        if doubts - leaving.doubts:
+            leaving.doubted_since = now
+        leaving.doubts = doubts
+        if kinds & self._holding.waiting:
+            return Verdict(False)
+        lists = self._lists_needed(leaving)
+        if lists:
+            return Verdict(False, math.inf, lists, leaving.doubted_since)
+        due = self._due(leaving.since, kinds)
+        if now < due:
+            return Verdict(False, due)
+        leaving.clear()
+        return GO
+
+    def _opened(self, old: Content | None, new: Content) -> frozenset[KindName]:
+        """The kinds of which a node may lose what the bridge does not know of."""
+        before = self._rules.kinds if old is None else old.held
+        return frozenset(before) - frozenset(new.held)
+
+    def _due(self, since: float, kinds: Iterable[KindName]) -> float:
+        quiet = max(self._holding.view(kind).lost_at for kind in kinds) + self._settle
+        return max(since + self._settle, min(quiet, since + self._settle_max))
+
+    def _doubts(self, keys: Iterable[ResourceKey], opened: Iterable[KindName]) -> frozenset[str]:
+        """An object that is gone is gone; one that is there may be kept through another kind."""
+        there = (key for key in keys if (r := self._catalog.get(key)) is not None and r.placeable)
+        return frozenset(
+            each for each in (*there, *opened) if self._rules.depends_on(kind_of(ResourceKey(each)))
+        )
+
+    def _lists_needed(self, leaving: Leaving) -> frozenset[KindName]:
+        """The kinds concerned that were not listed since the doubt came up."""
+        kinds = {kind_of(ResourceKey(each)) for each in leaving.doubts}
+        concerned = kinds.union(*(self._rules.depends_on(kind) for kind in kinds))
+        return frozenset(
+            kind
+            for kind in concerned
+            if self._holding.view(kind).status is KindStatus.OK
+            and self._holding.view(kind).listed_at < leaving.doubted_since
+        )
