@@ -9,6 +9,8 @@ NodecastError
 │   └── NewerSchema      a schema that only a later release reads
 ├── ObjectError          one object of a source cannot be served: its author's fault
 ├── SourceError          a source cannot be read as a whole
+│   └── DocumentError    a file is no YAML or JSON that we read: its last good content stays
+├── ConfigFileError      the model config file as a whole says nothing: its models stay
 ├── StoreError           the agent's store cannot be used now (disk full, read-only, locked)
 │   └── StoreBroken      what is on disk is no store of ours any more; the next start sets it aside
 ├── ApplyError           one resource cannot be put on the node's disk, or taken off it
@@ -68,6 +70,14 @@ class ObjectError(NodecastError):
 
 class SourceError(NodecastError):
     """A source cannot be read as a whole; what it said last stays."""
+
+
+class DocumentError(SourceError):
+    """A file that is no YAML or JSON that we read, or is too large; says line and column."""
+
+
+class ConfigFileError(NodecastError):
+    """The model config file cannot be read as an array of models; what it said last stays."""
 
 
 class StoreError(NodecastError):

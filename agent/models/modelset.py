@@ -1,0 +1,90 @@
+"""The ModelSet: every model of this node as it is after the last op, for those who come late.
+
+Models are those that the file asks for and those that are there, by name. A model whose op was not
+sent yet shows the spec that is asked for and `Pending`; ops follow, and end in the same. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from agent.models.configfile import ConfigReading, EntryProblem
+from agent.models.outbox import Held, Outbox
+from agent.models.spec import UNKNOWN, Spec
+from nodecast.messages import ConfigState, ModelEntry, ModelSet, RecentOp
+from nodecast.messages.models import ModelState
+
+SHOWN_PROBLEMS = 10
+"""Entries of a file that `config.message` names; the rest is counted."""
+_MAX_MESSAGE = 300  # characters of one entry's problem
+NOTHING_READ = ConfigReading()
+
+
+def describe(problems: Iterable[EntryProblem]) -> str:
+    """What is wrong with the entries of a file, short enough for a message."""
+    every = [str(each)[:_MAX_MESSAGE] for each in problems]
+    rest = len(every) - SHOWN_PROBLEMS
+    return "; ".join(every[:SHOWN_PROBLEMS]) + (f"; and {rest} more" if rest > 0 else "")
+
+
+def model_set(
+    node: str,
+    store: str,
+    outbox: Outbox,
+    config: ConfigState,
+    *,
+    reading: ConfigReading = NOTHING_READ,
+    recent: Iterable[RecentOp] = (),
+    time: str = "",
+) -> ModelSet:
+    """The ModelSet of the outbox as it is now; `reading`: what the file said last."""
+    reasons = {p.name: p.reason for p in reading.problems if p.name in reading.keep}
+    want = outbox.want
+    names = outbox.held.keys() | (want or {}).keys()
+    return ModelSet(
+        node=node,
+        store=store,
+        seq=outbox.seq,
+        time=time,
+        config=config,
+        models=[_entry(name, outbox, reasons.get(name, "")) for name in sorted(names)],
+        recent_ops=list(recent),
+    )
+
+
+def _entry(name: str, outbox: Outbox, problem: str) -> ModelEntry:
+    held = outbox.held.get(name) or Held(None)
+    want = outbox.want.get(name) if outbox.want is not None else held.spec
+    spec = want or held.spec or UNKNOWN
+    refused = outbox.refused(name)
+    note = f"its entry in the config file counts for nothing: {problem}" if problem else ""
+    if refused is not None:
+        stays = "; what was there stays" if held.spec is not None else ""
+        return _model(name, spec, "Failed", f"{refused}{stays}", note)
+    if want == held.spec:
+        if held.failure is not None:
+            return _model(name, spec, "Failed", held.failure, note)
+        return _model(name, spec, "Requested", note)
+    missing = "load" if held.spec is None else "unload" if want is None else "change"
+    return _model(name, spec, "Pending", f"{missing} not sent yet", note)
+
+
+def _model(name: str, spec: Spec, state: ModelState, *messages: str) -> ModelEntry:
+    message = "; ".join(filter(None, messages))
+    return ModelEntry(name=name, spec=spec.value(), state=state, message=message)
+
+
+def shed(full: ModelSet) -> Iterator[ModelSet]:
+    """`full`, then ever smaller forms, for a broker that does not take so much.
+
+    Messages go first, then the recent ops; the models with their specs and states always stay,
+    since a set without them would say something else.
+    """
+    yield full
+    brief = [msgspec.structs.replace(each, message="") for each in full.models]
+    config = msgspec.structs.replace(full.config, message=full.config.message[:_MAX_MESSAGE])
+    smaller = msgspec.structs.replace(full, models=brief, config=config)
+    yield smaller
+    yield msgspec.structs.replace(smaller, recent_ops=[])
