@@ -1,0 +1,17 @@
+# The bridge. Build at the root: docker build -f docker/bridge.Dockerfile -t nodecast-bridge .
+FROM python:3.11-slim AS build
+WORKDIR /src
+COPY setup.cfg pyproject.toml README.md LICENSE ./
+COPY nodecast nodecast
+COPY bridge bridge
+COPY agent agent
+RUN python -m venv /opt/nodecast && /opt/nodecast/bin/pip install --no-cache-dir '.[bridge]'
+
+FROM python:3.11-slim
+# A number, so that Kubernetes can see that it is not root. The bridge keeps nothing on disk.
+RUN useradd --system --uid 10001 --home-dir /nonexistent nodecast
+COPY --from=build /opt/nodecast /opt/nodecast
+ENV PATH=/opt/nodecast/bin:$PATH PYTHONUNBUFFERED=1
+USER 10001
+ENTRYPOINT ["nodecast-bridge"]
+CMD ["run", "--manifests", "/manifests"]
