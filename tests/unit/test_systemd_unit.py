@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from nodecast.session.settings import MqttSettings
+
 UNIT = Path(__file__).parents[2] / "docker" / "systemd" / "nodecast-agent.service"
 
 
@@ -56,9 +58,7 @@ def test_the_exposure_of_the_unit_is_at_most_2(installed: Path) -> None:
 
 
 def test_the_stop_leaves_time_for_the_drain() -> None:
-    drain = 10.0
-
-    assert seconds(directives(UNIT.read_text())["TimeoutStopSec"]) > drain
+    assert seconds(directives(UNIT.read_text())["TimeoutStopSec"]) > MqttSettings().drain
 
 
 def test_a_wrong_setting_and_a_state_directory_in_use_are_not_started_again() -> None:
