@@ -25,6 +25,14 @@ with room for an ending, which is what consumers make of it."""
 
 
 @dataclass(frozen=True, slots=True)
+class ConfigSeen:
+    """A look at the file: its bytes, or why they cannot be read; neither: it is not there."""
+
+    raw: bytes | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class EntryProblem:
     """What is wrong with the entry at `index` (from 0); `name` where it can be read."""
 

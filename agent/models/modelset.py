@@ -42,6 +42,7 @@ def model_set(
     """The ModelSet of the outbox as it is now; `reading`: what the file said last."""
     reasons = {p.name: p.reason for p in reading.problems if p.name in reading.keep}
     want = outbox.want
+    refused = outbox.refused
     names = outbox.held.keys() | (want or {}).keys()
     return ModelSet(
         node=node,
@@ -49,16 +50,17 @@ def model_set(
         seq=outbox.seq,
         time=time,
         config=config,
-        models=[_entry(name, outbox, reasons.get(name, "")) for name in sorted(names)],
+        models=[
+            _entry(name, outbox, refused.get(name), reasons.get(name, "")) for name in sorted(names)
+        ],
         recent_ops=list(recent),
     )
 
 
-def _entry(name: str, outbox: Outbox, problem: str) -> ModelEntry:
+def _entry(name: str, outbox: Outbox, refused: str | None, problem: str) -> ModelEntry:
     held = outbox.held.get(name) or Held(None)
     want = outbox.want.get(name) if outbox.want is not None else held.spec
     spec = want or held.spec or UNKNOWN
-    refused = outbox.refused(name)
     note = f"its entry in the config file counts for nothing: {problem}" if problem else ""
     if refused is not None:
         stays = "; what was there stays" if held.spec is not None else ""

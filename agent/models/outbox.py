@@ -123,10 +123,10 @@ class Outbox:
         """The ops that are not marked sent yet, without the refused ones."""
         return tuple(self._pending)
 
-    def refused(self, model: str) -> str | None:
-        """Why the next op of `model` is not sent, if it is not."""
-        found = self._refused.get(model)
-        return found[1] if found else None
+    @property
+    def refused(self) -> Mapping[str, str]:
+        """The models whose next op is not sent, and why."""
+        return {model: reason for model, (_, reason) in self._refused.items()}
 
     def read(self, reading: ConfigReading, *, startup: bool) -> None:
         """Take what a config file says. `startup`: this is the first look of this process.
