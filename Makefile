@@ -4,20 +4,22 @@
 VENV := .venv
 BIN := $(VENV)/bin
 PYTHON ?= python3.11
-# Made anew when the package's own description changes, and by nothing else.
+# Holds the directory that .venv was made for. It is brought up to date when the package's own
+# description changes, and when the directory was moved, since its scripts name it.
 INSTALLED := $(VENV)/.installed
+MOVED := $(if $(filter $(CURDIR),$(shell cat $(INSTALLED) 2>/dev/null)),,moved)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup broker unit-checker check format test bench demo clean
+.PHONY: moved help setup broker unit-checker check format test bench demo clean
 
 help: ## say what each target does
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(INSTALLED) ## make .venv with nodecast and all that its tests need
 
-$(INSTALLED): setup.cfg pyproject.toml tools/venv
+$(INSTALLED): setup.cfg pyproject.toml tools/venv $(MOVED)
 	tools/venv "$(PYTHON)" $(VENV)
-	@touch $@
+	@echo '$(CURDIR)' >$@
 
 broker: ## see that a mosquitto is there; install Debian's where it is not
 	@tools/need mosquitto mosquitto
