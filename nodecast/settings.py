@@ -1,8 +1,9 @@
 """Settings: described once, and that drives validation, environment, flags and the sample file.
 
 A settings type is a frozen msgspec Struct whose fields carry a description; a field that is a
-Struct itself is a TOML table. A value is taken from, in this order: a flag, an environment variable
-(`NODECAST_<TABLE>_<KEY>`, upper case), the TOML file, the default. Errors name the place and the key.
+Struct itself is a TOML table. A value is taken from, in this order: a flag, an environment
+variable (`NODECAST_<TABLE>_<KEY>`, upper case), the TOML file, the default. Errors name the place
+and the key.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ nothing else; unknown fields are ignored, a greater schema is refused.
 """
 
 from nodecast.messages.codec import MAX_BODY, SCHEMA, Wire, decode, encode, pack, unpack
-from nodecast.messages.ledger import Ledger
+from nodecast.messages.ledger import Ledger, Probe
 from nodecast.messages.models import ConfigState, ModelEntry, ModelOp, ModelSet, RecentOp
 from nodecast.messages.presence import Presence
 from nodecast.messages.report import Refusal, Report, ResourceReport
@@ -33,6 +33,7 @@ __all__ = [
     "ModelSet",
     "Number",
     "Presence",
+    "Probe",
     "RecentOp",
     "Refusal",
     "Report",

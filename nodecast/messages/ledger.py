@@ -1,4 +1,7 @@
-"""Ledger: what a bridge must find again about itself after a restart or a reconnection."""
+"""Ledger: what a bridge must find again about itself after a restart or a reconnection.
+
+And Probe: what it says to itself, so that the echo ends a wait.
+"""
 
 from __future__ import annotations
 
@@ -23,3 +26,12 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     paused: bool = False
     nodes: list[str] = []
     kinds: dict[str, Number] = {}
+
+
+class Probe(msgspec.Struct, frozen=True, kw_only=True):
+    """An echo to itself: everything that the broker had for it before has come."""
+
+    schema: int = 1
+    instance: str
+    connection: Number = 0
+    replay: Number = 0

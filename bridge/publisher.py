@@ -1,0 +1,307 @@
+"""The publisher: dirty nodes in, snapshots out, latest state wins.
+
+No thread, no socket, no clock: the bridge's loop calls it with the monotonic time and a port. What
+always holds: a node has at most one snapshot in flight; a node whose name is not in the
+acknowledged ledger gets none; a version is given only to content that differs from the last; memory
+is bounded by the number of nodes, however long the broker is away.
+
+A node waits in exactly one way at a time: `_ready` (look at it now), `_later` (at a time),
+`_blocked` (until something is listed or the ledger is acknowledged), or in flight. Beside that,
+`_again` owes a node the version that it should have already.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+import random
+from collections.abc import Iterable, Set
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from bridge.catalog import Catalog
+from bridge.contents import Content
+from bridge.holding import Holding
+from bridge.nodes import NodeState
+from bridge.pace import Pace
+from bridge.settle import Settle
+from bridge.tokens import SnapshotToken
+from bridge.writer import SnapshotWriter
+from nodecast.backoff import Backoff
+from nodecast.log import Repeats, logger
+from nodecast.messages import Version
+from nodecast.names import KindName, NodeName
+from nodecast.session import Outgoing, Refused
+
+log = logger(__name__)
+
+_RESERVED = 4
+"""Places of the window that are kept for the ledger, the birth and the probe."""
+
+
+class Port(Protocol):
+    """What the bridge needs of a session to publish."""
+
+    @property
+    def free(self) -> int: ...
+
+    def publish(self, message: Outgoing, token: object) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class PublishPolicy:
+    """`interval`: seconds between two snapshots of a node. `repair_rate`: nodes a second that
+    are sent what they should have already. `refused`: pauses after a refused snapshot."""
+
+    interval: float = 0.5
+    repair_rate: float = 100.0
+    refused: Backoff = field(default_factory=lambda: Backoff(first=2.0, most=300.0))
+
+
+class Publisher:
+    """See the module. `nodes` is everything known of the nodes, by name."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        holding: Holding,
+        settle: Settle,
+        writer: SnapshotWriter,
+        policy: PublishPolicy,
+        rng: random.Random,
+    ) -> None:
+        self._catalog = catalog
+        self._holding = holding
+        self._settle = settle
+        self._writer = writer
+        self._policy = policy
+        self._rng = rng
+        self._pace = Pace(policy.repair_rate)
+        self._said = Repeats()
+        self._ready: dict[NodeName, None] = {}
+        self._later: list[tuple[float, int, NodeName]] = []
+        self._blocked: set[NodeName] = set()
+        self._again: dict[NodeName, None] = {}
+        self._order = itertools.count()
+        self.nodes: dict[NodeName, NodeState] = {}
+        self.epoch = 0
+        self.acknowledgements = 0
+        self.lists_wanted: dict[KindName, float] = {}
+        """Kinds to be listed again, and the second after which that must be asked for."""
+
+    # -- what is to be done
+
+    def dirty(self, nodes: Iterable[NodeName]) -> None:
+        """The content of these nodes may have changed."""
+        for node in nodes:
+            state = self.nodes.get(node)
+            if state is None:
+                state = self.nodes[node] = NodeState()
+            if state.in_flight:
+                state.changed_in_flight = True
+            else:
+                self._ready[node] = None
+
+    def again(self, nodes: Iterable[NodeName]) -> None:
+        """These nodes are sent the version that they should have already."""
+        for node in nodes:
+            self.dirty((node,)) if self._is_unsent(node) else self._again.setdefault(node)
+
+    def renew(self, node: NodeName, floor: Version) -> None:
+        """A node has `floor` from elsewhere: its next version must be greater, and comes now."""
+        self.dirty((node,))
+        state = self.nodes[node]
+        state.floor, state.renew = max(state.floor, floor), True
+
+    def expect(self, node: NodeName, floor: Version) -> None:
+        """A node that was sent nothing yet has `floor`: what comes will be greater."""
+        self.dirty((node,))
+        state = self.nodes[node]
+        state.floor = max(state.floor, floor)
+
+    def recheck(self) -> None:
+        """Something was listed, released or acknowledged: who waited for that is looked at."""
+        for node in self._blocked:
+            self._ready[node] = None
+        self._blocked.clear()
+
+    def _is_unsent(self, node: NodeName) -> bool:
+        state = self.nodes.get(node)
+        return state is None or state.content is None
+
+    # -- what the connection says
+
+    def connected(self, limit: int | None) -> None:
+        """A new connection, in charge: removals settle anew, and limits may be others."""
+        changed = limit != self._writer.limit
+        self._writer.limit = limit
+        for node, state in self.nodes.items():
+            state.leaving.clear()
+            if changed or state.content is None:
+                self.dirty((node,))
+
+    def acknowledged(self, token: SnapshotToken) -> None:
+        """The broker has a snapshot."""
+        state = self.nodes[token.node]
+        self.acknowledgements += 1
+        state.acknowledgement = self.acknowledgements
+        state.acknowledged = token.version
+        state.failures = 0
+        if count := self._said.over(token.node):
+            log.info("the broker takes the node's snapshots again", node=token.node, refused=count)
+        self._landed(token.node, state)
+
+    def refused(self, token: SnapshotToken, event: Refused, now: float) -> None:
+        """The broker does not take this node's snapshot: it goes again after a pause."""
+        state = self.nodes[token.node]
+        state.failures += 1
+        if self._said.new(token.node, event.reason):
+            log.error(
+                "the broker refused a snapshot: other nodes are served; look at its ACL and limits",
+                node=token.node,
+                reason=event.reason,
+                code=f"0x{event.code:02x}",
+            )
+        self._landed(token.node, state)
+        self._again[token.node] = None
+        wait = self._policy.refused.pause(state.failures, self._rng)
+        self._hold_back(token.node, state, now + wait)
+
+    def limit_changed(self, limit: int | None) -> None:
+        """Another size limit is known: what no longer fits, or now does, is worked out anew."""
+        if limit != self._writer.limit:
+            self._writer.limit = limit
+            self.dirty(list(self.nodes))
+
+    def lost(self, tokens: Iterable[object]) -> None:
+        """The connection died with these under way: they may have arrived or not."""
+        for token in tokens:
+            if isinstance(token, SnapshotToken):
+                self._again[token.node] = None
+                self._landed(token.node, self.nodes[token.node])
+
+    def _landed(self, node: NodeName, state: NodeState) -> None:
+        state.in_flight = False
+        if state.changed_in_flight:
+            state.changed_in_flight = False
+            self._ready[node] = None
+
+    # -- what goes out
+
+    def pump(self, now: float, port: Port, in_ledger: Set[NodeName]) -> float:
+        """Publish what may go now; the monotonic second at which more may (inf: on an event).
+
+        `in_ledger`: the names in the acknowledged ledger. Changed nodes come before repairs.
+        """
+        while self._later and self._later[0][0] <= now:
+            self._ready[heapq.heappop(self._later)[2]] = None
+        while self._ready and port.free > _RESERVED:
+            node = next(iter(self._ready))
+            del self._ready[node]
+            self._consider(node, now, port, in_ledger)
+        soonest = self._later[0][0] if self._later else math.inf
+        if self._again and not self._ready:
+            soonest = min(soonest, self._repair(now, port, in_ledger))
+        return soonest
+
+    def _consider(self, node: NodeName, now: float, port: Port, in_ledger: Set[NodeName]) -> None:
+        """Publish a node's new content, or find out what it waits for."""
+        state = self.nodes[node]
+        if state.in_flight:
+            state.changed_in_flight = True
+        elif node not in in_ledger:
+            self._blocked.add(node)
+        elif now < self._may_go_at(state):
+            self._look_later(node, self._may_go_at(state))
+        else:
+            self._publish_if_due(node, state, now, port)
+
+    def _publish_if_due(self, node: NodeName, state: NodeState, now: float, port: Port) -> None:
+        records = self._catalog.on_node(node)
+        content = self._writer.content(node, records, self._holding.held)
+        self._say_omitted(node, content)
+        old = state.content
+        if old is not None and old.digest == content.digest:
+            state.leaving.clear()
+            if state.renew and self._stamp(node, state, content):
+                self._send(node, state, now, port)
+            return
+        verdict = self._settle.judge(state.leaving, old, content, now)
+        for kind in verdict.lists:
+            after = self.lists_wanted.get(kind, -math.inf)
+            self.lists_wanted[kind] = max(after, verdict.listed_after)
+        if not verdict.go:
+            if verdict.at < math.inf:
+                self._look_later(node, verdict.at)
+            else:
+                self._blocked.add(node)
+        elif self._stamp(node, state, content):
+            self._send(node, state, now, port)
+
+    def _repair(self, now: float, port: Port, in_ledger: Set[NodeName]) -> float:
+        """Send nodes what they should have already, paced; when the next one may go."""
+        waiting = []
+        soonest = math.inf
+        while self._again and port.free > _RESERVED:
+            if self._pace.next_at(now) > now:
+                soonest = self._pace.next_at(now)
+                break
+            node = next(iter(self._again))
+            del self._again[node]
+            state = self.nodes[node]
+            if state.in_flight or state.content is None or node not in in_ledger:
+                continue  # what is under way, or comes first, is as good
+            if now < self._may_go_at(state):
+                waiting.append(node)
+                soonest = min(soonest, self._may_go_at(state))
+                continue
+            self._pace.take(now)
+            self._send(node, state, now, port)
+        self._again.update(dict.fromkeys(waiting))
+        return soonest
+
+    def _may_go_at(self, state: NodeState) -> float:
+        return max(state.sent_at + self._policy.interval, state.not_before)
+
+    def _hold_back(self, node: NodeName, state: NodeState, until: float) -> None:
+        state.not_before = until
+        self._look_later(node, until)
+
+    def _look_later(self, node: NodeName, at: float) -> None:
+        heapq.heappush(self._later, (at, next(self._order), node))
+
+    def _stamp(self, node: NodeName, state: NodeState, content: Content) -> bool:
+        try:
+            state.stamp(content, self.epoch)
+        except OverflowError as error:
+            if self._said.new((node, "version"), str(error)):
+                log.error(
+                    "no version is left for the node: empty its agent's store",
+                    node=node,
+                    reason=str(error),
+                )
+            return False
+        return True
+
+    def _send(self, node: NodeName, state: NodeState, now: float, port: Port) -> None:
+        content = state.content
+        assert content is not None, "a node is sent only what was stamped"
+        self._again.pop(node, None)
+        state.in_flight, state.sent_at = True, now
+        port.publish(
+            self._writer.message(node, state.version, content), SnapshotToken(node, state.version)
+        )
+
+    def _say_omitted(self, node: NodeName, content: Content) -> None:
+        omitted = ", ".join(content.omitted)
+        if omitted and self._said.new((node, "omitted"), omitted):
+            log.error(
+                "too large for the broker: left out of the node's snapshot, the node keeps what it"
+                " has of them; make them smaller or raise the limit",
+                node=node,
+                omitted=omitted,
+                limit=self._writer.limit,
+            )
+        elif not omitted:
+            self._said.over((node, "omitted"))

@@ -1,0 +1,30 @@
+"""What the bridge gives a publish or subscribe, to know it again by its outcome."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nodecast.messages import Version
+from nodecast.names import NodeName
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotToken:
+    """A node's snapshot."""
+
+    node: NodeName
+    version: Version
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """Something of the bridge's own."""
+
+    what: str
+
+
+LEDGER = Control("ledger")
+PROBE = Control("probe")
+BIRTH = Control("birth")
+REPORTS = Control("reports")
+REPLAY = Control("replay")
