@@ -93,6 +93,10 @@ class Reconciler:
         """Every key and how far it is."""
         return {key: entry.progress for key, entry in self._entries.items()}
 
+    def progress_of(self, key: ResourceKey) -> Progress | None:
+        entry = self._entries.get(key)
+        return entry.progress if entry is not None else None
+
     def want(
         self, key: ResourceKey, sum_: str | None, now: float, *, blocked: str | None = None
     ) -> None:

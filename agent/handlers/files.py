@@ -1,6 +1,6 @@
 """Applies a resource as a file of the tree, and finds files that the store does not know.
 
-A file that holds what is desired already is adopted unwritten, so running it twice costs a read.
+Whoever asks `holds` first adopts a file that is as desired unwritten, at the cost of a read.
 Runs on the loop thread; waits for the disk.
 """
 
@@ -53,15 +53,21 @@ class FilesHandler:
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
 
-    def apply(self, key: ResourceKey, sum_: str, content: Callable[[], bytes]) -> Outcome:
-        """Make the file of `key` hold what has `sum_`; `content` gives it, if it is needed."""
-        path = path_of(key)
-        if self._sum(path) == sum_:
-            return Done(changed=False)
+    def holds(self, key: ResourceKey, sum_: str) -> bool:
+        """Whether the file of `key` has the content of `sum_` already."""
         try:
-            self._tree.write(path, content())
+            content = self._tree.read(path_of(key))
         except ApplyError as error:
-            return _failed(error)
+            log.debug("file does not read, replaced", key=key, error=error)
+            return False
+        return content is not None and content_sum(content) == sum_
+
+    def apply(self, key: ResourceKey, content: bytes) -> Outcome:
+        """Make the file of `key` hold `content`."""
+        try:
+            self._tree.write(path_of(key), content)
+        except ApplyError as error:
+            return failed(error)
         return Done()
 
     def remove(self, key: ResourceKey) -> Outcome:
@@ -69,7 +75,7 @@ class FilesHandler:
         try:
             self._tree.remove(path_of(key))
         except ApplyError as error:
-            return _failed(error)
+            return failed(error)
         return Done()
 
     def orphans(self, known: Callable[[TreePath], bool]) -> Iterator[OrphanFile | None]:
@@ -93,14 +99,6 @@ class FilesHandler:
     def write_stamp(self, stamp: Stamp) -> None:
         """Raises ApplyError."""
         self._tree.write_stamp(msgspec.json.encode(stamp) + b"\n")
-
-    def _sum(self, path: TreePath) -> str | None:
-        try:
-            content = self._tree.read(path)
-        except ApplyError as error:
-            log.debug("file does not read, replaced", path=path, error=error)
-            return None
-        return None if content is None else content_sum(content)
 
     def _examine(self, path: TreePath) -> OrphanFile | None:
         try:
@@ -127,7 +125,8 @@ def _orphan(key: ResourceKey, value: dict[str, Any]) -> OrphanFile | None:
     )
 
 
-def _failed(error: ApplyError) -> Outcome:
+def failed(error: ApplyError) -> Retry | Refused:
+    """What an error of the tree means for the work on a resource."""
     cause = error.__cause__
     if isinstance(cause, OSError) and cause.errno in (errno.ENAMETOOLONG, errno.EFBIG):
         return Refused(error.reason, str(error))

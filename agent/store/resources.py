@@ -64,11 +64,19 @@ class ResourceStore:
 
     # --- changes, each one transaction
 
-    def accept(self, snapshot: Snapshot, *, live: bool, orphans: Iterable[ResourceKey]) -> None:
+    def accept(
+        self,
+        snapshot: Snapshot,
+        *,
+        live: bool,
+        orphans: Iterable[ResourceKey] = (),
+        behind: bool = False,
+    ) -> None:
         """Make `snapshot` the desired set.
 
         What it neither names nor keeps is leaving. `live`: it came without the retain flag, so the
         bridge speaks now: then `orphans` (keys of files that no row knows) may leave as well.
+        `behind`: the store was behind the disk until now; only a live snapshot ends that doubt.
         """
         changed = self._changed(snapshot, orphans if live else ())
         accepted = Accepted(
@@ -78,7 +86,7 @@ class ResourceStore:
             snapshot.held_kinds,
             snapshot.withheld,
             damaged=False,
-            unconfirmed=self.accepted.unconfirmed and not live,
+            unconfirmed=(self.accepted.unconfirmed or behind) and not live,
         )
         bodies = {each.key: each.body for each in snapshot.resources}
         with transaction(self._db, "accept a snapshot"):
@@ -113,10 +121,6 @@ class ResourceStore:
             self._db.executemany("DELETE FROM resources WHERE key = ?", [(k,) for k in gone])
         for key in gone:
             del self.rows[key]
-
-    def doubt(self) -> None:
-        """The store turned out to be behind the disk: nothing goes before the bridge is live."""
-        self._set(replace(self.accepted, unconfirmed=True), "mark the store unconfirmed")
 
     def rename(self, store: str) -> None:
         """Give the store a new id: the old one went on elsewhere."""
@@ -168,12 +172,6 @@ class ResourceStore:
                 self.rows.pop(key, None)
             else:
                 self.rows[key] = row
-
-    def _set(self, accepted: Accepted, what: str) -> None:
-        if accepted != self.accepted:
-            with transaction(self._db, what):
-                self._write_accepted(accepted)
-            self.accepted = accepted
 
     def _write_accepted(self, accepted: Accepted) -> None:
         self._db.execute(

@@ -1,0 +1,357 @@
+"""The resources of a node: snapshots in, files out, without any broker.
+
+receive → decide → commit → reconcile, in that order: nothing is claimed before it is in the store,
+and nothing is removed but what an accepted snapshot takes away. The loop thread owns it and calls
+`work` in slices; a slice ends soon after its deadline (one write of a file, or one commit, late).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from agent.handlers.files import FilesHandler, OrphanFile, failed
+from agent.handlers.outcome import Done, Outcome
+from agent.intake import Accept, Current, Foreign, Held, Refuse, decide
+from agent.orphans import Orphans
+from agent.reconciler import Action, Backoff, Drop, Put, Reconciler
+from agent.stamp import TreeStamp
+from agent.store.records import Accepted, Row, file_content
+from agent.store.resources import ResourceStore
+from nodecast.errors import ApplyError, MessageError, StoreBroken, StoreError
+from nodecast.log import Repeats, logger
+from nodecast.messages import NONE, Refusal, Snapshot, Wire, decode_snapshot
+from nodecast.names import BridgeName, NodeName, ResourceKey
+
+log = logger(__name__)
+
+BEHIND = "StoreBehind"
+UNCONFIRMED = "Unconfirmed"
+
+
+@dataclass(frozen=True, slots=True)
+class Pacing:
+    """Pauses in seconds: between reconcile rounds, and after failures of files and of the store."""
+
+    round: float = 600.0
+    retry: Backoff = Backoff()  # noqa: RUF009 - frozen
+    store: Backoff = Backoff(0.5, 60.0)  # noqa: RUF009 - frozen
+
+
+class NodeResources:
+    """What this node should have, has, and says of it."""
+
+    def __init__(
+        self,
+        store: ResourceStore,
+        handler: FilesHandler,
+        node: NodeName,
+        *,
+        clock: Callable[[], float],
+        rng: random.Random,
+        pacing: Pacing = Pacing(),
+    ) -> None:
+        self.store = store
+        self.reconciler = Reconciler(pacing.retry, rng)
+        self.refused: Refusal | None = None
+        self.unreadable: str | None = None
+        self.store_error: str | None = None
+        self.changed = True
+        self._handler = handler
+        self._stamp = TreeStamp(handler, store)
+        self._orphans = Orphans(handler)
+        self._node = node
+        self._clock = clock
+        self._rng = rng
+        self._pacing = pacing
+        self._said = Repeats()
+        self._started = False
+        self._behind = False
+        self._waiting: tuple[Snapshot, bool] | None = None  # accepted as soon as the store can
+        self._applied: dict[ResourceKey, str] = {}
+        self._removed: set[ResourceKey] = set()
+        self._store_failures = 0
+        self._store_due = 0.0
+        self._round_due = 0.0
+
+    # --- what it says
+
+    @property
+    def accepted(self) -> Accepted:
+        return self.store.accepted
+
+    @property
+    def orphans(self) -> Mapping[ResourceKey, OrphanFile]:
+        """Files that the store does not know."""
+        return self._orphans.files
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether the accepted snapshot is wanted once more, live."""
+        accepted = self.accepted
+        return (
+            self._behind
+            or accepted.damaged
+            or accepted.unconfirmed
+            or any(not accepted.keeps(key) for key in self.orphans)
+        )
+
+    @property
+    def behind(self) -> bool:
+        """Whether the store is older than the files, so that nothing is written yet."""
+        return self._behind
+
+    @property
+    def served(self) -> bool:
+        """Whether everything was looked at, and tried, once since the start."""
+        due = self.reconciler.due()
+        return (
+            not self._orphans.scanning
+            and self._round_due > 0
+            and (due is None or due > self._clock())
+        )
+
+    # --- events
+
+    def start(self) -> None:
+        """Look whose files are in the tree, and begin the first round. Without any broker."""
+        self._behind = self._stamp.store_is_behind()
+        self._feed()
+        self._begin_round()
+        self._started = True
+
+    def receive(self, wire: Wire, *, retained: bool) -> None:
+        """Take a payload of the node's topic; whatever is in it, only this changes the desired."""
+        try:
+            snapshot = decode_snapshot(wire)
+        except MessageError as error:
+            self._leave(str(error), retained)
+            return
+        self._take(snapshot, retained=retained)
+
+    def reported(self, refused: Refusal | None) -> None:
+        """A report that said `refused` has reached the broker."""
+        if self.refused == refused:
+            self.refused = None
+
+    def renamed(self) -> None:
+        """The store has a new id: the files are its own unless it is behind them."""
+        if not self._behind:
+            try:
+                self._stamp.renamed()
+            except ApplyError as error:
+                # A start before the next write waits for a snapshot, and that is all.
+                log.warning("the stamp keeps the old store id for now", error=error)
+
+    # --- work
+
+    def due(self) -> float:
+        """When `work` is worth calling next."""
+        times = [self._round_due]
+        if self._orphans.scanning:
+            times.append(0.0)
+        if self._waiting or self._applied or self._removed:
+            times.append(self._store_due)
+        if (task := self.reconciler.due()) is not None:
+            times.append(task)
+        return min(times)
+
+    def work(self, until: float) -> None:
+        """Do what is due, until the clock says `until`. Raises StoreBroken."""
+        now = self._clock()
+        if self._waiting and now >= self._store_due:
+            snapshot, retained = self._waiting
+            self._take(snapshot, retained=retained)
+        if now >= self._round_due and not self._orphans.scanning:
+            self.reconciler.recheck(self.store.rows, now)
+            self._begin_round()
+        while (now := self._clock()) < until and self._step(now):
+            pass
+        self._flush()
+
+    def _step(self, now: float) -> bool:
+        """One action, or one look at a file; False when nothing is due."""
+        action = self.reconciler.next(now)
+        if action is not None:
+            before = self.reconciler.progress_of(action.key)
+            self._finish(action, self._do(action))
+            self.changed |= before != self.reconciler.progress_of(action.key)
+            return True
+        if not self._orphans.scanning:
+            return False
+        self.changed |= self._orphans.look()
+        return True
+
+    def _do(self, action: Action) -> Outcome:
+        try:
+            if isinstance(action, Put) and self._handler.holds(action.key, action.sum):
+                return Done(changed=False)
+            self._stamp.ensure()
+            if isinstance(action, Drop):
+                return self._handler.remove(action.key)
+            return self._handler.apply(action.key, file_content(self.store.body(action.key)))
+        except ApplyError as error:
+            return failed(error)
+        except StoreBroken:
+            raise
+        except StoreError as error:
+            return failed(ApplyError("StoreError", str(error)))
+
+    def _finish(self, action: Action, outcome: Outcome) -> None:
+        key = action.key
+        if isinstance(outcome, Done):
+            if isinstance(action, Drop):
+                self._removed.add(key)
+                log.info("resource removed", key=key)
+            else:
+                self._applied[key] = action.sum
+                if outcome.changed:
+                    log.info("resource written", key=key)
+            self._said.over(key)
+        elif self._said.new(key, outcome.reason):
+            log.warning("resource not applied", key=key, reason=outcome.reason, why=outcome.message)
+        self.reconciler.finished(action, outcome, self._clock())
+
+    # --- intake
+
+    def _take(self, snapshot: Snapshot, *, retained: bool) -> None:
+        waiting, self._waiting = self._waiting, None
+        decision = decide(self._held(), snapshot, retained=retained)
+        if isinstance(decision, Accept):
+            if waiting is not None:
+                snapshot, retained = _newer(waiting, (snapshot, retained))
+            self._accept(snapshot, retained)
+            return
+        self._waiting = waiting
+        if isinstance(decision, Current):
+            self.unreadable = None
+        elif isinstance(decision, Refuse):
+            self._refuse(snapshot, decision.reason)
+        elif isinstance(decision, Foreign):
+            self._leave(decision.reason, retained)
+
+    def _held(self) -> Held:
+        accepted = self.accepted
+        return Held(
+            BridgeName(accepted.bridge),
+            self._node,
+            accepted.version,
+            accepted.digest,
+            self.incomplete,
+        )
+
+    def _accept(self, snapshot: Snapshot, retained: bool) -> None:
+        before = self.accepted.version
+        try:
+            self.store.accept(
+                snapshot, live=not retained, orphans=self.orphans, behind=self._behind
+            )
+        except StoreBroken:
+            raise
+        except StoreError as error:
+            self._waiting = (snapshot, retained)
+            self._store_failed(error)
+            return
+        self._store_works()
+        self._behind = False
+        self.refused = None
+        self.unreadable = None
+        self.changed = True
+        self._after_accept()
+        log.info(
+            "snapshot accepted",
+            epoch=snapshot.version.epoch,
+            revision=snapshot.version.revision,
+            resources=len(snapshot.resources),
+            again=before == snapshot.version,
+            retained=retained,
+        )
+        for each in snapshot.unread:
+            log.warning("resource of the snapshot does not read", key=each.key, reason=each.reason)
+
+    def _after_accept(self) -> None:
+        rows = self.store.rows
+        # What was done for an earlier desire must not be confirmed for this one.
+        self._removed = {k for k in self._removed if k in rows and rows[k].leaving}
+        self._applied = {k: s for k, s in self._applied.items() if k in rows and rows[k].sum == s}
+        self._orphans.adopt(rows)
+        if self.reconciler.keys() - rows.keys():
+            self._begin_round()  # a row that went without a removal left its file as an orphan
+        self._feed()
+
+    def _refuse(self, snapshot: Snapshot, reason: str) -> None:
+        epoch, revision = snapshot.version
+        self.refused = Refusal(epoch=epoch, revision=revision, reason=reason)
+        self.changed = True
+        if self._said.new("refused", f"{epoch}.{revision} {reason}"):
+            log.warning("snapshot refused", epoch=epoch, revision=revision, reason=reason)
+
+    def _leave(self, reason: str, retained: bool) -> None:
+        self.unreadable = reason
+        if self._said.new("left", reason):
+            log.warning("message left alone, nothing changes", reason=reason, retained=retained)
+
+    # --- within
+
+    def _feed(self) -> None:
+        """Tell the reconciler what the rows want."""
+        now = self._clock()
+        unconfirmed = self.accepted.unconfirmed
+        for key in self.reconciler.keys() - self.store.rows.keys():
+            self.reconciler.forget(key)
+        for key, row in self.store.rows.items():
+            want = None if row.leaving else row.sum
+            self.reconciler.want(key, want, now, blocked=self._blocked(row, unconfirmed))
+
+    def _blocked(self, row: Row, unconfirmed: bool) -> str | None:
+        if self._behind:
+            return BEHIND
+        return UNCONFIRMED if row.leaving and unconfirmed else None
+
+    def _begin_round(self) -> None:
+        self._orphans.begin(self.store.rows)
+        self._round_due = self._clock() + self._pacing.round * self._rng.uniform(0.9, 1.1)
+
+    def _flush(self) -> None:
+        """Confirm in the store what is on disk."""
+        if not (self._applied or self._removed) or self._clock() < self._store_due:
+            return
+        try:
+            self.store.applied(self._applied)
+            self.store.removed(self._removed)
+        except StoreBroken:
+            raise
+        except StoreError as error:
+            self._store_failed(error)
+            return
+        self._applied, self._removed = {}, set()
+        self._store_works()
+
+    def _store_failed(self, error: StoreError) -> None:
+        self._store_failures += 1
+        pause = self._pacing.store.pause(self._store_failures, self._rng)
+        self._store_due = self._clock() + pause
+        self.store_error = str(error)
+        self.changed = True
+        if self._said.new("store", str(error)):
+            log.error("the store does not take a change", error=error)
+
+    def _store_works(self) -> None:
+        if self.store_error is not None:
+            log.info("the store works again", failures=self._store_failures)
+            self._said.over("store")
+            self.changed = True
+        self._store_failures, self._store_due, self.store_error = 0, 0.0, None
+
+
+def _newer(one: tuple[Snapshot, bool], other: tuple[Snapshot, bool]) -> tuple[Snapshot, bool]:
+    """Of two (snapshot, retained) that could not be committed yet, the one that counts."""
+    if one[0].version != other[0].version:
+        return max(one, other, key=lambda each: each[0].version)
+    return other[0], one[1] and other[1]
+
+
+def never_accepted(resources: NodeResources) -> bool:
+    """Whether no snapshot was ever accepted: "connected, but no snapshot ever seen"."""
+    return resources.accepted.version == NONE

@@ -1,0 +1,66 @@
+"""Whose files are in the tree, and how new: the stamp beside them.
+
+It is written before a file changes, so the files are never newer than it says. A store behind its
+stamp was restored from a backup; a store of another id took the place of a lost one. Either writes
+nothing until it has accepted a snapshot. Owned by the loop thread; a write waits for the disk.
+"""
+
+from __future__ import annotations
+
+from agent.handlers.files import FilesHandler, Stamp
+from agent.store.resources import ResourceStore
+from nodecast.errors import ApplyError
+from nodecast.log import logger
+
+log = logger(__name__)
+
+
+class TreeStamp:
+    """The stamp of a tree beside the store that serves it."""
+
+    def __init__(self, handler: FilesHandler, store: ResourceStore) -> None:
+        self._handler = handler
+        self._store = store
+        self._on_disk: Stamp | None = None
+
+    def store_is_behind(self) -> bool:
+        """Read the stamp: whether the store is older than the files. An unread one says so too."""
+        try:
+            self._on_disk = self._handler.stamp()
+        except ApplyError as error:
+            log.error("the stamp does not read; nothing is written before a snapshot", error=error)
+            return True
+        behind = self._on_disk is not None and self._is_newer(self._on_disk)
+        if behind:
+            log.warning(
+                "the store is older than the files it serves (lost or restored); they stay as they"
+                " are until a snapshot is accepted",
+                stamp=self._on_disk,
+            )
+        return behind
+
+    def _is_newer(self, stamp: Stamp) -> bool:
+        if stamp.store != self._store.store:
+            return True
+        # The versions of another bridge say nothing about this one's.
+        accepted = self._store.accepted
+        same_bridge = stamp.bridge == accepted.bridge
+        return same_bridge and (stamp.epoch, stamp.revision) > accepted.version
+
+    def ensure(self) -> None:
+        """Make the stamp say what the store has accepted. Raises ApplyError."""
+        accepted = self._store.accepted
+        stamp = Stamp(
+            store=self._store.store,
+            bridge=accepted.bridge,
+            epoch=accepted.version.epoch,
+            revision=accepted.version.revision,
+        )
+        if stamp != self._on_disk:
+            self._handler.write_stamp(stamp)
+            self._on_disk = stamp
+
+    def renamed(self) -> None:
+        """The store has another id and goes on with the same files. Raises ApplyError."""
+        if self._on_disk is not None:
+            self.ensure()
