@@ -249,7 +249,7 @@ def test_no_descriptor_is_left_open(directory: Path) -> None:
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-class Limited(INotify):  # type: ignore[misc]
+class Limited(INotify):
     """inotify whose limit of watches is reached, as long as `full`."""
 
     full = True
