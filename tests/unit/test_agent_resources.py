@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from nodecast.errors import StoreError
 from nodecast.messages import Version, Wire
 from tests.support.device import Device, resource, snapshot
 
@@ -436,3 +437,37 @@ def test_e10_names_that_collide_when_joined_are_kept_apart(device: Device) -> No
     device.receive(snapshot((5, 2), [resource(key, key) for key in keys[1:]]))
     assert sorted(map(str, device.values.values())) == sorted(keys[1:])
     assert all(len(part.encode()) <= 255 for f in device.files for part in f.split("/"))
+
+
+def test_a_resource_file_that_somebody_put_there_stays_until_the_bridge_speaks_live(
+    device: Device,
+) -> None:
+    device.receive(snapshot((5, 1), [resource(A)]))
+    (device.tree / (B + ".json")).write_bytes(resource(B) + b"\n")
+    device.pass_time(700)
+    assert device.agent.incomplete
+    device.receive(snapshot((5, 2), [resource(A, 2)]), retained=True)
+    assert device.values == {A: 2, B: 1}
+    device.receive(snapshot((5, 2), [resource(A, 2)]), retained=False)
+    assert device.values == {A: 2}
+
+
+def test_a_removal_that_was_not_confirmed_does_not_speak_for_a_later_one(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device.receive(snapshot((5, 1), [resource(A)]))
+    with monkeypatch.context() as patched:
+        patched.setattr(device.agent.store, "removed", _store_full)
+        device.receive(snapshot((5, 2)))
+        assert device.files == {}
+        device.receive(snapshot((5, 3), [resource(A)]))
+        device.agent.receive(snapshot((5, 4)), retained=False)
+    device.clock.now += 100
+    device.agent.work(device.clock.now - 1)  # no time for the file, only for the store
+    device.restart()
+    assert device.agent.orphans == {}
+    assert device.files == {}
+
+
+def _store_full(_keys: object) -> None:
+    raise StoreError("database or disk is full")
