@@ -27,7 +27,7 @@ from bridge.replay import Replay
 from bridge.reports import Judgement, Reports, judge
 from bridge.settle import Settle
 from bridge.sources.events import Changed, Findings, Listed, SourceEvent
-from bridge.tokens import BIRTH, LEDGER, PROBE, REPLAY, REPORTS, Control, SnapshotToken
+from bridge.tokens import BIRTH, LEAVING, LEDGER, PROBE, REPLAY, REPORTS, Control, SnapshotToken
 from bridge.writer import SnapshotWriter
 from nodecast import __version__
 from nodecast.backoff import Backoff
@@ -121,6 +121,7 @@ class Bridge:
         self._birth_due = math.inf
         self._births = 0
         self._held: object = None
+        self._leaving = False
         self.findings = Findings((), {})
 
     # -- the source
@@ -144,10 +145,6 @@ class Bridge:
         self.publisher.dirty(delta.dirty)
 
     def _found(self, findings: Findings) -> None:
-        for problem in set(findings.problems) - set(self.findings.problems):
-            log.warning("not served", place=problem.place, reason=problem.reason)
-        for kind in findings.skipped.keys() - self.findings.skipped.keys():
-            log.info("kind skipped: it has no placement rule", kind=kind)
         self.findings = findings
 
     def _say_status(self, listed: Listed) -> None:
@@ -237,6 +234,8 @@ class Bridge:
     def _acknowledged(self, what: Control, now: float) -> None:
         if self._failures.pop(what, 0):
             self._said.over(("refused", what))
+        if what == LEAVING:
+            self._leaving = False
         if what == LEDGER:
             self.book.acknowledged()
             self.publisher.recheck()
@@ -331,6 +330,16 @@ class Bridge:
             epoch=msgspec.UNSET if epoch is None else epoch,
         )
         return Outgoing(self._own_state, encode(presence), retain=True)
+
+    def leave(self) -> None:
+        """Say that we go; `work` is not called any more."""
+        self._port.publish(self.presence(online=False), LEAVING)
+        self._leaving = True
+
+    @property
+    def busy(self) -> bool:
+        """Whether the broker has still to acknowledge snapshots or the leaving."""
+        return self._leaving or any(state.in_flight for state in self.publisher.nodes.values())
 
     def _own_state_came(self, wire: Wire, now: float) -> None:
         """Whoever sees its own state say something else says its birth again, paced."""

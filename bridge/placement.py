@@ -20,7 +20,6 @@ _TEMPLATES = tuple(
 _ANNOTATIONS = tuple(
     f"metadata.annotations['sedna.io/{part}']" for part in ("Train", "Eval", "Deploy")
 )
-GROUPS = ("sedna.io", "neptune.io")
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,5 +26,6 @@ class Control:
 LEDGER = Control("ledger")
 PROBE = Control("probe")
 BIRTH = Control("birth")
+LEAVING = Control("leaving")
 REPORTS = Control("reports")
 REPLAY = Control("replay")

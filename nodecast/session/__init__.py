@@ -12,6 +12,7 @@ from nodecast.session.events import (
     Subscription,
 )
 from nodecast.session.packets import wire_size
+from nodecast.session.reach import reach
 from nodecast.session.session import Session
 from nodecast.session.settings import MqttSettings
 
@@ -27,5 +28,6 @@ __all__ = [
     "Session",
     "Subscribed",
     "Subscription",
+    "reach",
     "wire_size",
 ]

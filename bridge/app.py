@@ -1,0 +1,160 @@
+"""The bridge as a process: source, session and core, and the loop that joins them.
+
+One thread, `main`, runs the loop and owns the core and the session. The source has a thread of its
+own and only hands events over; an error that it did not foresee ends the process.
+"""
+
+from __future__ import annotations
+
+import queue
+import random
+import secrets
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+from bridge.bridge import Bridge
+from bridge.charge import Identity, Phase
+from bridge.config import BridgeSettings
+from bridge.sources.events import SourceEvent
+from bridge.sources.manifests import ManifestsSource
+from nodecast import __version__
+from nodecast.errors import SettingsError, Unavailable
+from nodecast.log import logger
+from nodecast.names import bridge_name
+from nodecast.session import Session
+from nodecast.topics import Topics, bridge_client_id
+
+log = logger(__name__)
+
+_LONGEST_WAIT = 5.0
+"""Seconds: no wait is longer, so that a mistake in a deadline costs little."""
+_LEAVE = 2.0
+
+
+class App:
+    """One run of the bridge. `run` returns when it was stopped; errors end it."""
+
+    def __init__(self, settings: BridgeSettings, *, adopt: bool = False) -> None:
+        """Raises SettingsError."""
+        if settings.manifests is None:
+            raise SettingsError("no source: give --manifests DIR, or manifests in the settings")
+        self._settings = settings
+        self._name = bridge_name(settings.bridge)
+        self._inbox: queue.SimpleQueue[SourceEvent | BaseException] = queue.SimpleQueue()
+        self._stopping = False
+        rules = settings.placement()
+        rng = random.SystemRandom()
+        identity = Identity(self._name, settings.source, secrets.token_hex(8), adopt)
+        self._session = Session(
+            settings.mqtt,
+            bridge_client_id(self._name),
+            will=lambda: self._bridge.presence(online=False),
+            rng=rng,
+        )
+        self._source = ManifestsSource(
+            Path(settings.manifests),
+            rules,
+            self._emit,
+            fail=self._emit,
+            poll=settings.manifests_poll,
+        )
+        self._bridge = Bridge(
+            identity,
+            rules,
+            Topics(settings.mqtt.prefix),
+            settings.policy(),
+            self._session,
+            lambda _: self._source.relist(),
+            rng=rng,
+            wall_clock=time.time,
+        )
+
+    def run(self) -> None:
+        """Serve until a signal. Raises SettingsError, Unavailable, or what the source failed by."""
+        log.info(
+            "bridge starts",
+            version=__version__,
+            bridge=self._name,
+            manifests=self._settings.manifests,
+            broker=self._settings.mqtt.url,
+        )
+        with _signals(self._stop):
+            self._source.start()
+            try:
+                self._wait_for_lists()
+                self._serve()
+            finally:
+                self._source.stop()
+                self._leave()
+
+    def _emit(self, event: SourceEvent | BaseException) -> None:
+        self._inbox.put(event)
+        self._session.wake()
+
+    def _stop(self) -> None:
+        self._stopping = True
+        self._session.wake()
+
+    def _wait_for_lists(self) -> None:
+        """The broker is not bothered before there is something to say."""
+        started = time.monotonic()
+        while not self._stopping:
+            waited = time.monotonic() - started
+            if self._bridge.may_connect(waited):
+                return
+            try:
+                self._take(self._inbox.get(timeout=0.2))
+            except queue.Empty:
+                continue
+
+    def _serve(self) -> None:
+        deadline = 0.0
+        while not self._stopping:
+            wait = min(max(0.0, deadline - time.monotonic()), _LONGEST_WAIT)
+            for event in self._session.poll(wait):
+                self._bridge.session_event(event, time.monotonic())
+            self._take_all()
+            deadline = self._bridge.work(time.monotonic())
+
+    def _take_all(self) -> None:
+        while True:
+            try:
+                self._take(self._inbox.get_nowait())
+            except queue.Empty:
+                return
+
+    def _take(self, event: SourceEvent | BaseException) -> None:
+        if isinstance(event, BaseException):
+            raise Unavailable("the source failed: see the error above") from event
+        self._bridge.source_event(event, time.monotonic())
+
+    def _leave(self) -> None:
+        """Wait for what is under way, say offline, and go; a frozen broker delays it little."""
+        if self._bridge.charge.phase is Phase.IN_CHARGE:
+            deadline = time.monotonic() + self._settings.mqtt.drain
+            self._bridge.leave()
+            while self._bridge.busy and self._session.connected and time.monotonic() < deadline:
+                for event in self._session.poll(0.2):
+                    self._bridge.session_event(event, time.monotonic())
+        self._session.close(time.monotonic() + _LEAVE)
+        log.info("bridge stopped")
+
+
+@contextmanager
+def _signals(stop: Callable[[], None]) -> Iterator[None]:
+    """SIGTERM and SIGINT call `stop` while this lasts."""
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        stop()
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

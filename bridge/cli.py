@@ -1,0 +1,130 @@
+"""`nodecast-bridge`: run | check | render | config."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+import orjson
+
+from bridge.app import App
+from bridge.config import BridgeSettings
+from bridge.inspect import Picture, look, render
+from nodecast.command import common_options, run_command, settings_of, version_option
+from nodecast.errors import EXIT_OK, EXIT_PROBLEM, InvalidName, SessionError, SettingsError
+from nodecast.names import node_name
+from nodecast.session import reach
+from nodecast.settings import sample
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@click.group(name="nodecast-bridge", context_settings={"help_option_names": ["-h", "--help"]})
+@version_option
+def bridge() -> None:
+    """Keep one retained MQTT snapshot a node in step with the objects of a source."""
+
+
+def _options(function: F) -> F:
+    option = click.option(
+        "--manifests",
+        type=click.Path(file_okay=False),
+        help="Serve the objects in this directory of YAML and JSON files.",
+    )
+    return common_options(option(function))
+
+
+@bridge.command()
+@_options
+@click.option("--hold", type=float, help="Seconds that a kind seen again takes nothing away.")
+@click.option("--adopt", is_flag=True, help="Take over the nodes of another source, once.")
+def run(config: Path | None, adopt: bool, **flags: Any) -> None:
+    """Serve until stopped."""
+    App(settings_of(BridgeSettings, config, flags), adopt=adopt).run()
+
+
+@bridge.command()
+@_options
+def check(config: Path | None, **flags: Any) -> int:
+    """Say what would be served, and what is wrong: settings, manifests, broker."""
+    settings = settings_of(BridgeSettings, config, flags)
+    picture = look(_manifests(settings), settings.placement())
+    for line in _findings(picture):
+        print(line)
+    try:
+        reach(settings.mqtt)
+        print(f"broker     {settings.mqtt.url}: reached")
+    except SessionError as error:
+        print(f"broker     {error}")
+        return EXIT_PROBLEM
+    return EXIT_PROBLEM if picture.problem else EXIT_OK
+
+
+@bridge.command(name="render")
+@_options
+@click.option("--node", help="Only this node.")
+@click.option("--json", "as_json", is_flag=True, help="Whole snapshots, as JSON.")
+def render_command(config: Path | None, node: str | None, as_json: bool, **flags: Any) -> int:
+    """Show what each node would have. Needs no broker."""
+    settings = settings_of(BridgeSettings, config, flags)
+    picture = look(_manifests(settings), settings.placement())
+    try:
+        nodes = [node_name(node)] if node is not None else picture.nodes
+    except InvalidName as error:
+        raise click.BadParameter(str(error), param_hint="--node") from error
+    if as_json:
+        data = render(picture, settings.bridge, nodes)
+        print(orjson.dumps(data, option=orjson.OPT_INDENT_2).decode())
+        return EXIT_OK
+    for each in nodes:
+        print(each)
+        for record in picture.catalog.on_node(each):
+            print(f"  {record.key}  ({record.place})")
+    for line in _wrong(picture):
+        print(line, file=sys.stderr)
+    return EXIT_OK
+
+
+@bridge.command()
+def config() -> None:
+    """Print a commented sample of every setting."""
+    print(sample(BridgeSettings, "Settings of nodecast-bridge."), end="")
+
+
+def _manifests(settings: BridgeSettings) -> Path:
+    if settings.manifests is None:
+        raise SettingsError("no source: give --manifests DIR, or manifests in the settings")
+    return Path(settings.manifests)
+
+
+def _findings(picture: Picture) -> Iterator[str]:
+    catalog = picture.catalog
+    kinds = sorted({record.kind for record in catalog.records()})
+    for kind in kinds:
+        count, placed = catalog.count(kind), catalog.placed(kind)
+        yield f"served     {kind}: {count} objects, {placed} of them on nodes"
+    for node in picture.nodes:
+        yield f"node       {node}: {len(catalog.on_node(node))} objects"
+    for record in picture.nowhere:
+        yield f"nowhere    {record.key} ({record.place}): no node named, nothing takes it along"
+    yield from _wrong(picture)
+
+
+def _wrong(picture: Picture) -> Iterator[str]:
+    for kind, count in sorted(picture.reading.skipped.items()):
+        yield f"skipped    {kind}: {count} objects, no placement rule"
+    for problem in picture.refused:
+        key = f" {problem.key}:" if problem.key and problem.key not in problem.reason else ""
+        yield f"refused    {problem.place}:{key} {problem.reason}"
+    for each in picture.catalog.dangling():
+        yield f"dangling   {each.owner} refers to {each.target}, which is not there"
+    if not picture.reading.complete:
+        yield f"incomplete {picture.reading.reason}: every kind is held"
+
+
+def main() -> None:
+    """The entry point."""
+    sys.exit(run_command(bridge))
