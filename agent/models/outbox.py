@@ -179,7 +179,7 @@ class Outbox:
                     sent = replace(sent, op=replace(op, spec=UNKNOWN))
                 batch.append(sent)
             else:
-                self._refuse(op.model, reason, after=len(batch))
+                self._refuse(op.model, reason, at=len(batch))
         return tuple(batch)
 
     def _too_large(self, sent: SentOp, oversize: Oversize) -> str | None:
@@ -194,12 +194,11 @@ class Outbox:
                 return reason
         return oversize(replace(sent, op=replace(sent.op, spec=UNKNOWN)))
 
-    def _refuse(self, model: str, reason: str, *, after: int) -> None:
-        """Drop the pending ops of `model` behind the first `after`, which are proposed already."""
+    def _refuse(self, model: str, reason: str, *, at: int) -> None:
+        """Drop the pending ops of `model`, side by side from index `at` on."""
         self._refused[model] = ((self._want or {}).get(model), reason)
-        self._pending = deque(
-            op for at, op in enumerate(self._pending) if at < after or op.model != model
-        )
+        while at < len(self._pending) and self._pending[at].model == model:
+            del self._pending[at]
 
     def retry_refused(self) -> None:
         """Look again at what was refused: the limit may have changed."""

@@ -31,15 +31,17 @@ def look(path: Path) -> ConfigSeen:
     try:
         # Not blocking: a named pipe in place of the file must not hold the thread for ever.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        with open(descriptor, "rb") as file:
+        try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 return ConfigSeen(error="it is no regular file")
-            raw = file.read(MAX_BYTES + 1)
+            with open(descriptor, "rb", closefd=False) as file:
+                return ConfigSeen(file.read(MAX_BYTES + 1))
+        finally:
+            os.close(descriptor)
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENOTDIR):
             return ConfigSeen()
         return ConfigSeen(error=error.strerror or str(error))
-    return ConfigSeen(raw)
 
 
 def is_mount_point(path: Path, mounts: Path = _MOUNTS) -> bool:
