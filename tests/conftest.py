@@ -1,4 +1,4 @@
-"""Fixtures that all tests share; puts the root of the repository on the path for `tests.support`."""
+"""Fixtures that all tests share; the repository goes on the path, for `tests.support`."""
 
 from __future__ import annotations
 
@@ -19,9 +19,8 @@ from tests.support.mqtt import Observer, observing  # noqa: E402
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[Broker]:
     """A running Mosquitto without a store."""
-    running = Broker(tmp_path / "broker").start()
-    yield running
-    running.stop()
+    with Broker(tmp_path / "broker") as running:
+        yield running
 
 
 @pytest.fixture

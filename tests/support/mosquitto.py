@@ -95,6 +95,12 @@ class Broker:
         eventually(self._listens, within=10, what="the broker listens")
         return self
 
+    def __enter__(self) -> Broker:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
     def stop(self) -> None:
         """End it with SIGTERM: it writes its store and says goodbye."""
         self._end(signal.SIGTERM)
@@ -146,7 +152,7 @@ class Broker:
             f"listener {self.port} 127.0.0.1",
             f"allow_anonymous {str(self.anonymous).lower()}",
             "set_tcp_nodelay true",
-            "log_dest stdout",
+            "log_dest stderr",
             f"user {pwd.getpwuid(os.getuid()).pw_name}",
         ]
         if self.persistent:
