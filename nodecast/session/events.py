@@ -51,9 +51,9 @@ class Connected:
 class Lost:
     """The connection is gone; the last event of it.
 
-    `unacknowledged`: the tokens of all publishes that were neither acknowledged nor refused, in
-    the order in which they were published. Each may have reached the broker or not. The session
-    sends none of them again, and forgets subscribes that were not answered.
+    `unacknowledged`: the tokens of all publishes that were neither acknowledged nor refused; those
+    of one topic in the order in which they were published. Each may have reached the broker or
+    not. The session sends none of them again, and forgets subscribes that were not answered.
     """
 
     reason: str

@@ -24,24 +24,21 @@ from nodecast.session.backoff import Backoff
 from nodecast.session.connection import connect as connect_with_paho
 from nodecast.session.connector import Connector
 from nodecast.session.events import (
-    PACKET_TOO_LARGE,
-    Acknowledged,
     Connected,
     Event,
     Lost,
     Outgoing,
     Received,
-    Refused,
+    Subscribed,
     Subscription,
 )
-from nodecast.session.limits import Sign, SizeLimits
+from nodecast.session.limits import Sign
 from nodecast.session.link import Answered, Connect, Granted, Happening, Link, Opened
-from nodecast.session.packets import wire_size
 from nodecast.session.reconnect import Reconnect
+from nodecast.session.sending import Sending
 from nodecast.session.settings import MqttSettings
 from nodecast.session.subscribing import Subscribing
 from nodecast.session.waiting import Waiter
-from nodecast.session.window import Entry, Window
 
 log = logger(__name__)
 
@@ -65,8 +62,7 @@ class Session:
         self._clock = clock
         backoff = Backoff(settings.reconnect_min, settings.reconnect_max, rng or random.Random())
         self._reconnect = Reconnect(backoff, client_id)
-        self._limits = SizeLimits(settings.max_packet, clock)
-        self._window = Window()
+        self._sending = Sending(settings.window, settings.max_packet, clock)
         self._subscribing = Subscribing()
         self._waiter = Waiter()
         self._connector = Connector(settings, client_id, connect, self._waiter.poke)
@@ -87,12 +83,12 @@ class Session:
     @property
     def free(self) -> int:
         """How many more publishes fit into the window now; 0 without a connection."""
-        return self._window.free(self._limits.alone_above) if self._up else 0
+        return self._sending.free if self._up else 0
 
     @property
     def limit(self) -> int | None:
         """Bytes of the largest PUBLISH (see `wire_size`), as configured, said or learnt."""
-        return self._limits.limit
+        return self._sending.limit
 
     def wake(self) -> None:
         """Make a waiting `poll`, or the next one, return. Any thread, or a signal handler."""
@@ -121,18 +117,14 @@ class Session:
 
         Raises SessionError without a connection, and for a message that no packet can hold.
         """
-        size = wire_size(message)
         if self._lost is not None:
             self._lost[1].append(token)
             return
         if not self._up:
             raise SessionError("not connected to the broker: publish after Connected")
-        limit = self._limits.limit
-        if limit is not None and size > limit:
-            reason = f"{size} bytes on the wire are above the limit of {limit}"
-            self._events.append(Refused(token, reason, PACKET_TOO_LARGE, too_large=True))
-            return
-        self._window.add(Entry(message, token, size))
+        refused = self._sending.offer(message, token)
+        if refused is not None:
+            self._events.append(refused)
 
     def subscribe(self, filters: Sequence[Subscription], token: object) -> None:
         """Subscribe to all `filters`; one `Subscribed` answers, unless the link dies before.
@@ -143,7 +135,10 @@ class Session:
             return
         if not self._up or self._link is None:
             raise SessionError("not connected to the broker: subscribe after Connected")
-        self._subscribing.begin(self._link, filters, token, self._limits.limit)
+        if filters:
+            self._subscribing.begin(self._link, filters, token, self._sending.limit)
+        else:
+            self._events.append(Subscribed(token, ()))
 
     def disconnect(self, reason: str) -> None:
         """Drop the connection now, without a will; connects again after a pause.
@@ -172,7 +167,7 @@ class Session:
 
     def _leave(self, link: Link, deadline: float) -> None:
         if self._up:
-            self._send(link, self._clock())
+            self._sending.send(link, self._clock())
             link.leave()
             while link.wants_write and (rest := deadline - self._clock()) > 0:
                 self._waiter.wait(rest, to_write=True)
@@ -194,7 +189,7 @@ class Session:
             if self._lost is None:
                 self._connect(now)
         elif self._up:
-            self._send(link, now)
+            self._sending.send(link, now)
             link.tick()
         elif now - self._opened_at >= self._settings.connect_timeout:
             seconds = self._settings.connect_timeout
@@ -203,7 +198,7 @@ class Session:
     def _connect(self, now: float) -> None:
         outcome = self._connector.take()
         if isinstance(outcome, SessionError):
-            self._limits.unreachable()
+            self._sending.unreachable()
             self._reconnect.failed(str(outcome), now)
         elif outcome is not None:
             self._link = outcome
@@ -222,16 +217,6 @@ class Session:
             return now + self._link.tick_in()
         return self._opened_at + self._settings.connect_timeout
 
-    def _send(self, link: Link, now: float) -> None:
-        window = self._window
-        alone_above = self._limits.alone_above
-        while (entry := window.take(alone_above)) is not None:
-            mid = link.publish(entry.message)
-            if mid is None:
-                window.add(entry)  # the link has ended: it is one of the unacknowledged
-                return
-            window.sent(mid, entry, now)
-
     def _exchange(self, wait: float) -> None:
         link = self._link
         if link is None:
@@ -240,10 +225,10 @@ class Session:
         if link.wants_write:
             link.write()
         ready = self._waiter.wait(0.0 if link.happened else wait, link.wants_write)
+        if ready.readable:
+            link.read()  # before writing, which may fail and hide a reason that has come
         if ready.writable:
             link.write()
-        if ready.readable:
-            link.read()
         happened = link.happened
         while happened and self._link is link:
             self._handle(happened.popleft())
@@ -261,49 +246,35 @@ class Session:
             self._end(what.reason, what.sign)
 
     def _answered(self, answer: Answered) -> None:
-        entry = self._window.answered(answer.mid)
-        if entry is None:
-            return
-        self._proved = True
-        if answer.code < 0x80:
-            self._limits.acknowledged(entry.message.topic, entry.size)
-            self._events.append(Acknowledged(entry.token))
-            return
-        too_large = answer.code == PACKET_TOO_LARGE
-        self._events.append(Refused(entry.token, answer.reason, answer.code, too_large))
+        event = self._sending.answered(answer)
+        if event is not None:
+            self._proved = True
+            self._events.append(event)
 
     def _granted(self, answer: Granted) -> None:
         self._proved = True
         done = self._subscribing.answered(answer)
         if done is not None:
-            if done.refused:
-                log.warning(
-                    "the broker refused subscriptions",
-                    client=self._client_id,
-                    filters=len(done.refused),
-                    first=done.refused[0],
-                )
             self._events.append(done)
 
     def _opened(self, answer: Opened) -> None:
         if answer.code >= 0x80:
             self._drop_link()
-            self._limits.unreachable()
+            self._sending.unreachable()
             self._reconnect.refused(answer.reason, answer.code, self._clock())
             return
         self._up = True
         self._proved = False
-        self._limits.connected(answer.limit)
-        self._window.size = min(self._settings.window, answer.window)
+        window = self._sending.connected(answer.limit, answer.window)
         log.info(
             "connected to the broker",
             broker=str(self._settings.endpoint),
             client=self._client_id,
-            limit=self._limits.limit,
-            window=self._window.size,
+            limit=self._sending.limit,
+            window=window,
             failures_before=self._reconnect.succeeded(),
         )
-        self._events.append(Connected(answer.limit, self._window.size))
+        self._events.append(Connected(answer.limit, window))
 
     def _end(self, reason: str, sign: Sign) -> None:
         """The link is over: say so, and plan the next."""
@@ -311,11 +282,13 @@ class Session:
         was_up = self._up
         self._drop_link()
         if not was_up:
-            self._limits.unreachable()
+            self._sending.unreachable()
             self._reconnect.failed(reason, now)
             return
-        flights = self._window.flights(now)
-        tokens = self._window.clear()
+        tokens, withheld = self._sending.died(sign, self._proved, now)
+        if withheld is not None:
+            self._events.append(withheld)
+        self._lost = (reason, tokens)
         self._subscribing.clear()
         log.warning(
             "connection to the broker lost",
@@ -323,15 +296,7 @@ class Session:
             reason=reason,
             unacknowledged=len(tokens),
         )
-        if self._limits.died(sign, flights, self._proved):
-            self._withhold(tokens.pop(0), flights[0].topic, flights[0].size)
-        self._lost = (reason, tokens)
         self._reconnect.lost(sign, now - self._opened_at, self._proved, now)
-
-    def _withhold(self, token: object, topic: str, size: int) -> None:
-        log.warning("size limit learnt", topic=topic, size=size, limit=self._limits.limit)
-        reason = f"{size} bytes on the wire end the connection: above the broker's limit"
-        self._events.append(Refused(token, reason, PACKET_TOO_LARGE, too_large=True))
 
     def _drop_link(self) -> None:
         if self._link is not None:

@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from nodecast.log import logger
 from nodecast.session.events import Subscribed, Subscription
 from nodecast.session.link import Granted, Link
 from nodecast.session.packets import subscribe_size
+
+log = logger(__name__)
 
 
 @dataclass(slots=True)
@@ -49,7 +52,15 @@ class Subscribing:
         pending.refused += [
             each for each, code in zip(filters, answer.codes, strict=False) if code >= 0x80
         ]
-        return None if pending.packets else Subscribed(pending.token, tuple(pending.refused))
+        if pending.packets:
+            return None
+        if pending.refused:
+            log.warning(
+                "the broker refused subscriptions",
+                filters=len(pending.refused),
+                first=pending.refused[0],
+            )
+        return Subscribed(pending.token, tuple(pending.refused))
 
     def clear(self) -> None:
         """The connection is gone, and with it all subscriptions."""

@@ -230,6 +230,12 @@ def test_a_large_subscribe_goes_in_parts_and_is_answered_once(stage: Stage) -> N
     assert stage.owner.of(Subscribed) == [Subscribed("all", (filters[3],))]
 
 
+def test_a_subscribe_to_nothing_is_answered(stage: Stage) -> None:
+    stage.up()
+    stage.session.subscribe([], "none")
+    assert stage.owner.next(Subscribed) == Subscribed("none", ())
+
+
 def test_pauses_grow_while_nobody_listens(stage: Stage) -> None:
     stage.owner.until(lambda: stage.attempted(1))
     for attempt, pause in enumerate([1, 2, 4, 8], start=1):
