@@ -12,6 +12,7 @@ import math
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Protocol
 
 import msgspec
@@ -100,6 +101,7 @@ class Bridge:
         self._rng = rng
         self._wall_clock = wall_clock
         self._said = Repeats()
+        self._since = datetime.fromtimestamp(wall_clock(), UTC).isoformat(timespec="seconds")
         self.catalog = Catalog(rules)
         self.holding = Holding(rules, self.catalog, policy.hold)
         self.charge = Charge(identity)
@@ -120,7 +122,8 @@ class Bridge:
         self._not_before: dict[Control, float] = {}
         self._birth_due = math.inf
         self._births = 0
-        self._held: object = None
+        self._held: tuple[KindName, ...] = ()
+        self._waiting: frozenset[KindName] = frozenset()
         self._leaving = False
         self.findings = Findings((), {})
 
@@ -185,18 +188,16 @@ class Bridge:
                 self._subscribed(what, refused, now)
             case Connected():
                 self._connected(now)
-            case Lost(reason, tokens):
-                self._lost(reason, tokens)
+            case Lost(_, tokens):
+                self._lost(tokens)
 
     def _connected(self, now: float) -> None:
-        log.info("connected to the broker")
         self.charge.connected()
         self._reading_since = now
         own = (self._topics.ledger(self._identity.bridge), self._own_state)
         self._port.subscribe([Subscription(topic) for topic in own], LEDGER)
 
-    def _lost(self, reason: str, tokens: Iterable[object]) -> None:
-        log.warning("connection to the broker lost", reason=reason)
+    def _lost(self, tokens: Iterable[object]) -> None:
         self.charge.disconnected()
         self.book.disconnected()
         self.publisher.lost(tokens)
@@ -326,6 +327,7 @@ class Bridge:
         presence = Presence(
             online=online,
             instance=self._identity.instance,
+            since=self._since,
             version=__version__,
             epoch=msgspec.UNSET if epoch is None else epoch,
         )
@@ -422,12 +424,14 @@ class Bridge:
 
     def _update_holding(self, now: float) -> None:
         self.holding.update(now)
-        view = (self.holding.held, self.holding.waiting)
-        if view != self._held:
-            if self._held is not None:
-                log.info("held kinds", held=", ".join(self.holding.held) or "none")
-            self._held = view
+        held, waiting = self.holding.held, self.holding.waiting
+        if held != self._held:
+            log.info("held kinds", held=", ".join(held) or "none")
             self.publisher.dirty(list(self.publisher.nodes))
+        if waiting - self._waiting:
+            log.info("kinds are empty: a second list decides", kinds=", ".join(sorted(waiting)))
+        if (held, waiting) != (self._held, self._waiting):
+            self._held, self._waiting = held, waiting
             self.publisher.recheck()
 
     def _write_ledger(self, now: float) -> float:

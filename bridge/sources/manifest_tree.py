@@ -1,4 +1,4 @@
-"""The files of a directory of manifests, in name order, and their bytes.
+"""The files of a directory of manifests, and their bytes.
 
 Files named `*.yaml`, `*.yml` and `*.json` count, in the directory and in those below it. What
 starts with `.` or `#` does not: a ConfigMap mount keeps its versions in `..data`, editors their
@@ -27,7 +27,7 @@ _NOT_OURS = frozenset({"lost+found"})
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """One walk. `files`: by place (the path below the directory), in order of place.
+    """One walk. `files`: by place, which is the path below the directory.
 
     `unlisted`: why, by place of the directories below that could not be listed. `vanished`: places
     of those that went, or were renamed, while the walk was under way.
@@ -41,7 +41,6 @@ class Tree:
 def walk(directory: Path) -> Tree:
     """Find all files. Raises OSError when `directory` itself cannot be listed."""
     tree = Tree()
-    found: list[tuple[str, Path]] = []
     seen: set[tuple[int, int]] = set()
     waiting = [directory]
     while waiting:
@@ -61,8 +60,7 @@ def walk(directory: Path) -> Tree:
                 tree.unlisted[_place(directory, path)] = error.strerror or str(error)
             continue
         waiting += below
-        found += ((_place(directory, file), file) for file in files)
-    tree.files.update(sorted(found))
+        tree.files.update((_place(directory, file), file) for file in files)
     return tree
 
 
