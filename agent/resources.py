@@ -21,7 +21,7 @@ from agent.store.records import Accepted, Row, file_content
 from agent.store.resources import ResourceStore
 from nodecast.errors import ApplyError, MessageError, StoreBroken, StoreError
 from nodecast.log import Repeats, logger
-from nodecast.messages import NONE, Refusal, Snapshot, Wire, decode_snapshot
+from nodecast.messages import Refusal, Snapshot, Wire, decode_snapshot
 from nodecast.names import BridgeName, NodeName, ResourceKey
 
 log = logger(__name__)
@@ -57,7 +57,8 @@ class NodeResources:
         self.refused: Refusal | None = None
         self.unreadable: str | None = None
         self.store_error: str | None = None
-        self.changed = True
+        self.changes = 0
+        """Rises whenever a report says something else."""
         self._handler = handler
         self._stamp = TreeStamp(handler, store)
         self._orphans = Orphans(handler)
@@ -135,8 +136,11 @@ class NodeResources:
         if self.refused == refused:
             self.refused = None
 
-    def renamed(self) -> None:
-        """The store has a new id: the files are its own unless it is behind them."""
+    def renamed(self, store: str) -> None:
+        """The store goes on under this id: the files are its own unless it is behind them."""
+        if store == self.store.store:
+            return
+        self.store.store = store
         if not self._behind:
             try:
                 self._stamp.renamed()
@@ -176,11 +180,11 @@ class NodeResources:
         if action is not None:
             before = self.reconciler.progress_of(action.key)
             self._finish(action, self._do(action))
-            self.changed |= before != self.reconciler.progress_of(action.key)
+            self.changes += before != self.reconciler.progress_of(action.key)
             return True
         if not self._orphans.scanning:
             return False
-        self.changed |= self._orphans.look()
+        self.changes += self._orphans.look()
         return True
 
     def _do(self, action: Action) -> Outcome:
@@ -257,7 +261,7 @@ class NodeResources:
         self._behind = False
         self.refused = None
         self.unreadable = None
-        self.changed = True
+        self.changes += 1
         self._after_accept()
         log.info(
             "snapshot accepted",
@@ -283,7 +287,7 @@ class NodeResources:
     def _refuse(self, snapshot: Snapshot, reason: str) -> None:
         epoch, revision = snapshot.version
         self.refused = Refusal(epoch=epoch, revision=revision, reason=reason)
-        self.changed = True
+        self.changes += 1
         if self._said.new("refused", f"{epoch}.{revision} {reason}"):
             log.warning("snapshot refused", epoch=epoch, revision=revision, reason=reason)
 
@@ -333,7 +337,7 @@ class NodeResources:
         pause = self._pacing.store.pause(self._store_failures, self._rng)
         self._store_due = self._clock() + pause
         self.store_error = str(error)
-        self.changed = True
+        self.changes += 1
         if self._said.new("store", str(error)):
             log.error("the store does not take a change", error=error)
 
@@ -341,7 +345,7 @@ class NodeResources:
         if self.store_error is not None:
             log.info("the store works again", failures=self._store_failures)
             self._said.over("store")
-            self.changed = True
+            self.changes += 1
         self._store_failures, self._store_due, self.store_error = 0, 0.0, None
 
 
@@ -350,8 +354,3 @@ def _newer(one: tuple[Snapshot, bool], other: tuple[Snapshot, bool]) -> tuple[Sn
     if one[0].version != other[0].version:
         return max(one, other, key=lambda each: each[0].version)
     return other[0], one[1] and other[1]
-
-
-def never_accepted(resources: NodeResources) -> bool:
-    """Whether no snapshot was ever accepted: "connected, but no snapshot ever seen"."""
-    return resources.accepted.version == NONE

@@ -18,7 +18,7 @@ from typing import Any
 
 import orjson
 
-from agent.store.database import transaction, translated, write_store_id
+from agent.store.database import transaction, translated
 from agent.store.records import Accepted, Row, content_sum, file_content, read_accepted, read_row
 from nodecast.log import logger
 from nodecast.messages import Resource, Snapshot
@@ -121,12 +121,6 @@ class ResourceStore:
             self._db.executemany("DELETE FROM resources WHERE key = ?", [(k,) for k in gone])
         for key in gone:
             del self.rows[key]
-
-    def rename(self, store: str) -> None:
-        """Give the store a new id: the old one went on elsewhere."""
-        with transaction(self._db, "give the store a new id"):
-            write_store_id(self._db, store)
-        self.store = store
 
     # --- within
 

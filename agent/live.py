@@ -1,0 +1,70 @@
+"""What the running agent says of itself on its own disk, for `status` and its siblings.
+
+A plain file beside the store, replaced whole but not synced: it is for people, it may be lost with
+the power, and nothing in the agent ever reads it back.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from nodecast.log import Repeats, logger
+from nodecast.messages import ModelSet, Report
+
+log = logger(__name__)
+
+FILE = "status.json"
+MAX_BYTES = 64 * 1024 * 1024
+
+
+class LiveStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """`since`: when the connection came or went. Times are times of day."""
+
+    version: str
+    instance: str
+    started: str
+    broker: str
+    connected: bool
+    since: str
+    written: str
+    stopped: bool = False
+    ready: bool = False
+    behind: bool = False
+    unreadable: str | None = None
+    store_error: str | None = None
+    subscription_error: str | None = None
+    report: Report
+    models: ModelSet
+
+
+class LiveFile:
+    """Writes the file; owned by the loop thread."""
+
+    def __init__(self, state_dir: Path) -> None:
+        self._path = state_dir / FILE
+        self._said = Repeats()
+
+    def write(self, status: LiveStatus) -> None:
+        """Replace the file. A disk that takes no more is said once, and nothing depends on it."""
+        temporary = self._path.with_name(FILE + ".tmp")
+        try:
+            with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o640), "wb") as f:
+                f.write(msgspec.json.encode(status))
+            temporary.replace(self._path)
+            self._said.over("write")
+        except OSError as error:
+            if self._said.new("write", str(error)):
+                log.warning("status file not written", path=self._path, error=error.strerror)
+
+
+def read_live(state_dir: Path) -> LiveStatus | None:
+    """What the agent said last; None when there is nothing that reads."""
+    try:
+        with open(state_dir / FILE, "rb") as file:
+            return msgspec.json.decode(file.read(MAX_BYTES), type=LiveStatus)
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        log.debug("status file does not read", error=error)
+        return None

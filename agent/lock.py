@@ -1,0 +1,68 @@
+"""One agent a state directory: a lock that the kernel gives back when its process ends."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from nodecast.errors import SettingsError, StateDirInUse
+
+FILE = "agent.lock"
+_TRIES = 10
+_PAUSE = 0.05  # seconds; a `status` command may hold the lock for a moment
+
+
+@contextmanager
+def locked(state_dir: Path, sleep: Callable[[float], None] = time.sleep) -> Iterator[None]:
+    """Make the directory, and hold its lock.
+
+    Raises StateDirInUse when another agent has it, SettingsError when it cannot be made.
+    """
+    try:
+        state_dir.mkdir(mode=0o750, parents=True, exist_ok=True)
+        descriptor = os.open(state_dir / FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+    except OSError as error:
+        raise SettingsError(
+            f"state_dir {state_dir} cannot be used: {error.strerror}; give another, or let this"
+            " user write to it"
+        ) from error
+    try:
+        for attempt in range(_TRIES):
+            if _take(descriptor, fcntl.LOCK_EX):
+                break
+            if attempt == _TRIES - 1:
+                raise StateDirInUse(
+                    f"another agent runs on {state_dir}: stop it, or give this one a state_dir of"
+                    " its own"
+                )
+            sleep(_PAUSE)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def agent_runs(state_dir: Path) -> bool:
+    """Whether an agent holds the lock of the directory now."""
+    try:
+        descriptor = os.open(state_dir / FILE, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return not _take(descriptor, fcntl.LOCK_SH)
+    finally:
+        os.close(descriptor)
+
+
+def _take(descriptor: int, kind: int) -> bool:
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+            return False
+        raise
+    return True

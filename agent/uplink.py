@@ -1,0 +1,381 @@
+"""The agent's side of the broker: what it subscribes to, says, and says again.
+
+After each connection, in this order: one SUBSCRIBE of this node's own topics (`state` last), the
+birth, report and ModelSet. A message of any other topic is dropped. Model ops wait until the agent
+knows what the broker keeps of its own ModelSet: the birth comes back on `state` after everything
+that was retained, since a broker sends one client's messages in order; where it never comes back
+(an ACL), a time limit ends the wait.
+
+Owned by the loop thread; waits for the disk alone. The session may be any port that has its five
+methods.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from agent.model_uplink import ModelUplink
+from agent.models.sync import ModelSync
+from agent.pace import NEVER, Repeating, ReportPace, ReportTimes
+from agent.reconciler import Backoff
+from agent.report import TimeText, build_report, fit
+from agent.resources import NodeResources
+from nodecast import __version__
+from nodecast.errors import MessageError
+from nodecast.log import Repeats, logger
+from nodecast.messages import ModelSet, Presence, Refusal, Wire, decode, encode
+from nodecast.names import BridgeName, NodeName
+from nodecast.session import (
+    Acknowledged,
+    Connected,
+    Event,
+    Lost,
+    Outgoing,
+    Received,
+    Refused,
+    Subscribed,
+    Subscription,
+    wire_size,
+)
+from nodecast.topics import Topics
+
+log = logger(__name__)
+
+OWN_SET_WAIT = 10.0
+"""Seconds after the SUBACK in which the own birth must have come back."""
+_RETRY = Backoff(1.0, 120.0)
+
+
+M = TypeVar("M", Presence, ModelSet)
+
+
+class SessionPort(Protocol):
+    """What is used of `nodecast.session.Session`."""
+
+    @property
+    def connected(self) -> bool: ...
+    @property
+    def free(self) -> int: ...
+    @property
+    def limit(self) -> int | None: ...
+    def publish(self, message: Outgoing, token: object) -> None: ...
+    def subscribe(self, filters: list[Subscription], token: object) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who speaks. `instance` is new at every start of the process."""
+
+    node: NodeName
+    bridge: BridgeName
+    instance: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Birth:
+    """Token of the presence that says online."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Farewell:
+    """Token of the presence that says offline."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """Token of a report: the refusal that it named."""
+
+    refused: Refusal | None
+
+
+class Uplink:
+    """See the module."""
+
+    def __init__(
+        self,
+        session: SessionPort,
+        identity: Identity,
+        topics: Topics,
+        resources: NodeResources,
+        models: ModelSync,
+        *,
+        clock: Callable[[], float],
+        text: TimeText,
+        times: ReportTimes,
+        rng: random.Random,
+        new_id: Callable[[], str],
+    ) -> None:
+        self.connected = False
+        self.subscription_error: str | None = None
+        self._session = session
+        self._me = identity
+        self._topics = topics
+        self._resources = resources
+        self._clock = clock
+        self._text = text
+        self._models = ModelUplink(
+            models,
+            ops=topics.model_ops(identity.node),
+            whole=topics.models(identity.node),
+            publish=session.publish,
+            oversize=self.oversize,
+            rng=rng,
+            new_id=new_id,
+            renamed=resources.renamed,
+        )
+        self._pace = ReportPace(times, rng)
+        self._births = Repeating(_RETRY, rng)
+        self._subscribes = Repeating(_RETRY, rng)
+        self._said = Repeats()
+        self._bridge: str | None = None
+        self._seq = 0
+        self._reported = -1  # the resources' `changes` that the pace knows of
+        self._echoed = False  # the own birth came back on this connection
+        self._wait_until = NEVER  # for the own ModelSet
+        self._leaving = False
+        self.offline_said = False
+
+    # --- what the loop asks
+
+    @property
+    def idle(self) -> bool:
+        """Whether the broker has all that this agent has to say now."""
+        busy = self._pace.busy(self._clock()) or not self._models.idle
+        return not (self.connected and busy)
+
+    def due(self) -> float:
+        """When `work` has something to do, if nothing happens before."""
+        if not self.connected:
+            return NEVER
+        return min(
+            self._pace.due(),
+            self._births.due,
+            self._subscribes.due,
+            self._wait_until,
+            self._models.due(),
+        )
+
+    def will(self) -> Outgoing:
+        """What the broker says for this process when it is gone."""
+        return self._presence(online=False)
+
+    # --- events
+
+    def handle(self, event: Event, now: float) -> None:
+        """Take an event of the session."""
+        match event:
+            case Connected():
+                self.connected = True
+                self._subscribe()
+            case Subscribed():
+                self._subscribed(event, now)
+            case Received():
+                self._received(event, now)
+            case Acknowledged():
+                self._acknowledged(event.token)
+            case Refused():
+                self._refused(event, now)
+            case Lost():
+                self._lost()
+
+    def _subscribe(self) -> None:
+        """One SUBSCRIBE, `state` last: what was retained on the others comes before the birth."""
+        node = self._me.node
+        filters = [
+            self._topics.models(node),
+            self._topics.resources(node),
+            self._topics.bridge_state(self._me.bridge),
+            self._topics.state(node),
+        ]
+        self._echoed = False
+        self._session.subscribe([Subscription(each) for each in filters], "subscribe")
+
+    def _subscribed(self, event: Subscribed, now: float) -> None:
+        needed = self._topics.resources(self._me.node)
+        if needed in event.refused:
+            self.subscription_error = f"the broker does not let this node subscribe to {needed}"
+            if self._said.new("subscribe"):
+                log.error("subscription refused, tried again", topic=needed)
+            self._subscribes.again(now)
+        else:
+            self.subscription_error = None
+            self._said.over("subscribe")
+            self._subscribes.over()
+        self._say_birth()
+        self._pace.connected(now)
+        self._models.connected(now)
+        self._wait_until = NEVER if self._models.released else now + OWN_SET_WAIT
+
+    def _received(self, event: Received, now: float) -> None:
+        node = self._me.node
+        wire = Wire(event.payload, event.encoding)
+        if event.topic == self._topics.resources(node):
+            self._resources.receive(wire, retained=event.retained)
+        elif event.topic == self._topics.state(node):
+            self._own_state(wire, event.retained, now)
+        elif event.topic == self._topics.models(node):
+            self._own_models(wire, event.retained)
+        elif event.topic == self._topics.bridge_state(self._me.bridge):
+            self._bridge_state(wire, now)
+        else:
+            log.debug("message of a foreign topic dropped", topic=event.topic)
+
+    def _own_state(self, wire: Wire, retained: bool, now: float) -> None:
+        """What others are told of this node. Anything but this process online is put right."""
+        presence = self._decoded(Presence, wire, "state")
+        mine = presence is not None and presence.instance == self._me.instance
+        if presence is not None and mine and presence.online:
+            if not retained:
+                self._echoed = True
+                self._births.cancel()
+                self._wait_until = min(self._wait_until, now)
+        elif self._echoed and not self._leaving:
+            # Before the echo it is what was there before the birth, and the birth replaced it.
+            self._births.again(now)
+            if presence is not None and presence.online and self._said.new("twin"):
+                log.warning(
+                    "another agent speaks for this node: two devices from one image, or the same"
+                    " node name given twice",
+                    node=self._me.node,
+                    instance=presence.instance,
+                )
+
+    def _own_models(self, wire: Wire, retained: bool) -> None:
+        found = self._decoded(ModelSet, wire, "models") if retained else None
+        if found is not None:
+            self._models.kept(found)
+
+    def _bridge_state(self, wire: Wire, now: float) -> None:
+        presence = self._decoded(Presence, wire, "bridge")
+        if presence is None or not presence.online:
+            return
+        if self._bridge not in (None, presence.instance):
+            self._pace.bridge_changed(now)
+        self._bridge = presence.instance
+
+    def _decoded(self, kind: type[M], wire: Wire, what: str) -> M | None:
+        if not wire.payload:
+            return None  # cleared
+        try:
+            return decode(kind, wire)
+        except MessageError as error:
+            if self._said.new(what, str(error)):
+                log.warning("message left alone", of=what, reason=error)
+            return None
+
+    def _acknowledged(self, token: object) -> None:
+        if isinstance(token, _Sent):
+            self._pace.acknowledged()
+            self._said.over("report")
+            self._resources.reported(token.refused)
+        elif isinstance(token, _Birth):
+            self._said.over("birth")
+        elif isinstance(token, _Farewell):
+            self.offline_said = True
+        else:
+            self._models.acknowledged(token)
+
+    def _refused(self, event: Refused, now: float) -> None:
+        if isinstance(event.token, _Sent):
+            self._pace.refused(now, again=event.too_large)
+            self._say_refused("report", event)
+        elif isinstance(event.token, _Birth):
+            self._births.again(now)
+            self._say_refused("birth", event)
+        elif isinstance(event.token, _Farewell):
+            self.offline_said = True
+        else:
+            self._models.refused(event, now)
+
+    def _say_refused(self, what: str, event: Refused) -> None:
+        if self._said.new(what, str(event.code)):
+            log.warning("the broker refuses a message", of=what, reason=event.reason)
+
+    def _lost(self) -> None:
+        self.connected = False
+        self._pace.lost()
+        self._models.lost()
+        self._wait_until = NEVER
+        self._births.cancel()
+        self._subscribes.cancel()
+
+    # --- work
+
+    def work(self, now: float) -> None:
+        """Say what is due. Raises StoreBroken."""
+        if self._resources.changes != self._reported:
+            self._reported = self._resources.changes
+            self._pace.changed(now)
+        if not self.connected:
+            return
+        if self._subscribes.take(now):
+            self._subscribe()
+        if self._births.take(now):
+            self._say_birth()
+        if self._pace.due() <= now:
+            self._say_report(now)
+        if now >= self._wait_until:
+            self._release()
+        self._models.work(now, lambda: self._session.free)
+
+    def _release(self) -> None:
+        """What the broker keeps of the own ModelSet is known, or was waited for: ops may go."""
+        self._wait_until = NEVER
+        if not self._echoed:
+            log.warning(
+                "the own birth did not come back; model ops go without knowing the ModelSet that"
+                " the broker keeps",
+                waited_s=OWN_SET_WAIT,
+            )
+        self._models.release()
+
+    def oversize(self, message: Outgoing) -> str | None:
+        """Why the broker does not take `message`; None where nothing is known against it."""
+        limit, size = self._session.limit, wire_size(message)
+        if limit is None or size <= limit:
+            return None
+        return f"{size} bytes are above the broker's limit of {limit}"
+
+    # --- what it says
+
+    def _presence(self, *, online: bool) -> Outgoing:
+        body = encode(
+            Presence(
+                online=online,
+                instance=self._me.instance,
+                since=self._text(self._clock()),
+                version=__version__,
+            )
+        )
+        return Outgoing(self._topics.state(self._me.node), body, retain=True)
+
+    def _say_birth(self) -> None:
+        self._session.publish(self._presence(online=True), _Birth())
+
+    def _say_report(self, now: float) -> None:
+        self._seq += 1
+        topic = self._topics.status(self._me.node)
+
+        def outgoing(wire: Wire) -> Outgoing:
+            return Outgoing(topic, wire.payload, retain=True, encoding=wire.encoding)
+
+        report = build_report(
+            self._resources, self._me.node, self._me.instance, self._seq, now, self._text
+        )
+        wire = fit(report, lambda wire: self.oversize(outgoing(wire)) is None)
+        self._pace.sent(now)
+        self._session.publish(outgoing(wire), _Sent(report.refused))
+
+    # --- leaving
+
+    def leave(self, now: float) -> None:
+        """The process ends: what was put off goes now."""
+        self._leaving = True
+        self._pace.hasten(now)
+
+    def say_offline(self) -> None:
+        """The last word; raises nothing while `connected` holds."""
+        self._session.publish(self._presence(online=False), _Farewell())
