@@ -1,0 +1,118 @@
+"""The live table: a picture about once a second, drawn anew; lines of changes for a pipe.
+
+The main thread only. It ends with an interrupt, or when a process of the stage ends by itself.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from picture import Picture, picture
+from stage import Stage
+from table import clip, draw
+from waiting import Interrupted
+
+_EVERY = 1.0
+_FRESH_FOR = 6.0
+_HOME, _CLEAR_LINE, _CLEAR_BELOW = "\x1b[H", "\x1b[K", "\x1b[J"
+_ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"  # a screen of its own, no cursor
+
+
+def notes(stage: Stage) -> list[str]:
+    """What to try."""
+    datasets = stage.manifests.directory / "datasets.yaml"
+    models = stage.nodes["edge-a"].models.path
+    return [
+        "To see it move, edit these files (they are copies, and go when the demo ends):",
+        f"  {datasets}",
+        "      let nodeName of crane-vibration be edge-a: its job and two Models go along",
+        f"  {models}",
+        "      add, change or remove a model: its ops appear",
+        f"What the agents have on disk: {stage.directory}/edge-*/state/resources",
+        "Ctrl-C ends the demo.",
+    ]
+
+
+@dataclass
+class Changes:
+    """What differs from one picture to the next, and when that was seen."""
+
+    _known: dict[tuple[str, str], str] | None = None
+    _seen: dict[tuple[str, str], float] = field(default_factory=dict)
+
+    def take(self, now: Picture, time: float) -> list[tuple[str, str, str]]:
+        """(node, what, its state now, or `gone`) for all that changed; the first: all."""
+        before, after = self._known or {}, dict(_marks(now))
+        changed = [
+            (*mark, after.get(mark, "gone"))
+            for mark in sorted({*before, *after})
+            if before.get(mark) != after.get(mark)
+        ]
+        if self._known is not None:
+            self._seen.update({(node, what): time for node, what, _ in changed})
+        self._known = after
+        return changed
+
+    def fresh(self, time: float) -> set[tuple[str, str]]:
+        return {mark for mark, seen in self._seen.items() if time - seen < _FRESH_FOR}
+
+
+def show(stage: Stage) -> None:
+    """Draw until an interrupt. Raises DemoFailed when a part of the stage has failed."""
+    terminal = sys.stdout.isatty()
+    changes = Changes()
+    if terminal:
+        _write(_ENTER)
+    else:
+        print("\n".join(notes(stage)), flush=True)
+    try:
+        while True:
+            for each in stage.watched:
+                each.check()
+            now = picture(stage.observer.view(), _disks(stage))
+            changed = changes.take(now, time.monotonic())
+            if terminal:
+                _redraw(draw(now, changes.fresh(time.monotonic()), notes(stage)))
+            else:
+                for node, what, state in changed:
+                    print(f"{node:<8} {what}: {state.partition('|')[0]}", flush=True)
+            stage.waits.pause(_EVERY)
+    except Interrupted:
+        return
+    finally:
+        if terminal:
+            _write(_LEAVE)
+
+
+def _disks(stage: Stage) -> dict[str, dict[str, dict[str, object]]]:
+    return {name: node.tree.read() for name, node in stage.nodes.items()}
+
+
+def _marks(now: Picture) -> Iterator[tuple[tuple[str, str], str]]:
+    """Each thing that can change, and what it is now; after `|`: what only tells it apart."""
+    yield ("bridge", "state"), now.bridge
+    yield ("broker", "state"), now.broker
+    for node in now.nodes:
+        yield (node.name, "agent"), node.agent
+        for line in node.resources:
+            yield (node.name, line.key), f"{line.state}|{line.digest}"
+        for model in node.models:
+            yield (node.name, f"model {model.name}"), model.state
+    for op in now.ops:
+        yield (op.node, f"#{op.seq}"), op.text
+
+
+def _redraw(lines: list[str]) -> None:
+    """Over what is there, line by line, so that nothing flickers."""
+    size = shutil.get_terminal_size()
+    shown = [clip(line, size.columns) + _CLEAR_LINE for line in lines[: size.lines - 1]]
+    _write(_HOME + "\r\n".join(shown) + "\r\n" + _CLEAR_BELOW)
+
+
+def _write(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()
