@@ -162,6 +162,7 @@ class Session:
         if self._link is not None:
             self._leave(self._link, deadline)
         self._up = False
+        self._lost = None
         self._link = None
         self._waiter.close()
 
@@ -192,8 +193,7 @@ class Session:
             self._sending.send(link, now)
             link.tick()
         elif now - self._opened_at >= self._settings.connect_timeout:
-            seconds = self._settings.connect_timeout
-            self._end(f"no CONNACK within {seconds:g} s", Sign.UNRELATED)
+            self._end("no CONNACK in time: is it an MQTT broker?", Sign.UNRELATED)
 
     def _connect(self, now: float) -> None:
         outcome = self._connector.take()
@@ -235,27 +235,21 @@ class Session:
 
     def _handle(self, what: Happening) -> None:
         if isinstance(what, Answered):
-            self._answered(what)
+            self._tell(self._sending.answered(what))
         elif isinstance(what, Received):
             self._events.append(what)
         elif isinstance(what, Granted):
-            self._granted(what)
+            self._tell(self._subscribing.answered(what))
         elif isinstance(what, Opened):
             self._opened(what)
         else:
             self._end(what.reason, what.sign)
 
-    def _answered(self, answer: Answered) -> None:
-        event = self._sending.answered(answer)
+    def _tell(self, event: Event | None) -> None:
+        """An answer of the broker: the connection has proved itself."""
         if event is not None:
             self._proved = True
             self._events.append(event)
-
-    def _granted(self, answer: Granted) -> None:
-        self._proved = True
-        done = self._subscribing.answered(answer)
-        if done is not None:
-            self._events.append(done)
 
     def _opened(self, answer: Opened) -> None:
         if answer.code >= 0x80:

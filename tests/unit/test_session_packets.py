@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from nodecast.errors import SessionError
-from nodecast.session import MqttSettings, Outgoing, wire_size
+from nodecast.session import MqttSettings, Outgoing, Subscription, wire_size
 from nodecast.session.connection import Connection, connect
 from nodecast.session.packets import subscribe_size
 
@@ -135,9 +135,17 @@ def test_bytes_that_are_no_mqtt_end_the_connection_with_a_reason(listener: Liste
     link.drop()
 
 
-def test_a_subscribe_takes_no_more_than_reckoned(listener: Listener) -> None:
-    from nodecast.session import Subscription
+def test_paho_holds_no_publish_back(listener: Listener) -> None:
+    link = connect(listener.settings, "wire", None)
+    for i in range(50):
+        link.publish(Outgoing(f"t/{i}", b"", True))
+    write_all(link)
+    listener.packet()
+    assert [listener.packet()[0] >> 4 for _ in range(50)] == [3] * 50
+    link.drop()
 
+
+def test_a_subscribe_takes_no_more_than_reckoned(listener: Listener) -> None:
     filters = [f"node/edge-{i}/status" for i in range(50)]
     link = connect(listener.settings, "wire", None)
     link.subscribe([Subscription(each) for each in filters])
