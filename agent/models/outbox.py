@@ -232,9 +232,13 @@ class Outbox:
 
     # Settling
 
+    def current(self, token: Token) -> bool:
+        """Whether an answer to `token` counts; to one of an earlier round it says nothing."""
+        return token.round == self._round
+
     def acknowledge(self, token: Token) -> None:
-        """The broker has the op; an answer from an earlier round says nothing any more."""
-        if token.round == self._round:
+        """The broker has the op."""
+        if self.current(token):
             self._acknowledged.add(token.seq)
 
     def settled(self) -> tuple[SentOp, ...]:

@@ -178,9 +178,13 @@ class ModelSync:
         self._too_large.clear()
         self._paused = False
 
-    def acknowledged(self, token: Token) -> None:
-        """The broker has the op; the next `commit` settles it."""
+    def acknowledged(self, token: Token) -> bool:
+        """The broker has the op; the next `commit` settles it.
+
+        False for an answer from before a refusal or a loss: it counts no more, the op goes again.
+        """
         self._outbox.acknowledge(token)
+        return self._outbox.current(token)
 
     def refused(self, token: Token, reason: str, *, too_large: bool) -> None:
         """The broker does not take the op.
@@ -190,11 +194,11 @@ class ModelSync:
         """
         if too_large:
             self._too_large[token.seq] = reason
-            return
-        self._outbox.go_again()
-        self._paused = True
-        if self._said.new("refused", reason):
-            log.warning("the broker refuses model ops", seq=token.seq, reason=reason)
+        elif self._outbox.current(token):
+            self._outbox.go_again()
+            self._paused = True
+            if self._said.new("refused", reason):
+                log.warning("the broker refuses model ops", seq=token.seq, reason=reason)
 
     def resume(self) -> None:
         """After a refusal, and the caller's pause: all that is not settled goes again."""

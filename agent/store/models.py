@@ -61,10 +61,14 @@ class _Bad(NamedTuple):
 
 
 class ModelStore:
-    """Reads and writes on `connection`, which the opener made with SCHEMA."""
+    """Reads and writes on `connection`, which the opener made with SCHEMA.
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    `read_only`: for commands that look at the store of an agent that may be running.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, *, read_only: bool = False) -> None:
         self._connection = connection
+        self._read_only = read_only
 
     # Reading
 
@@ -112,6 +116,14 @@ class ModelStore:
     def _set_records_aside(self, bad: Sequence[_Bad]) -> dict[str, Held]:
         """Move bad records away; the models that they name, of which no spec is known."""
         unknown: dict[str, Held] = {}
+        for each in bad:
+            try:
+                name = _text(each.name, "name")
+            except ObjectError:
+                continue  # it is kept as it is; nothing more can be known of it
+            unknown[name] = Held(UNKNOWN, f"its record was damaged: {each.reason}")
+        if self._read_only:
+            return unknown
         with transaction(self._connection, "set aside bad model records"):
             for each in bad:
                 log.error("model record set aside", table=each.table, reason=each.reason)
@@ -120,12 +132,8 @@ class ModelStore:
                     (each.table, repr(each.row)[:_RECORD], each.reason),
                 )
                 self._connection.execute(f"DELETE FROM {each.table} WHERE rowid = ?", (each.rowid,))
-                try:
-                    name = _text(each.name, "name")
-                except ObjectError:
-                    continue  # kept above; nothing more can be known of it
-                unknown[name] = Held(UNKNOWN, f"its record was damaged: {each.reason}")
-                self._write_base(name, unknown[name])
+            for name, held in unknown.items():
+                self._write_base(name, held)
             self._connection.execute(
                 "DELETE FROM model_bad WHERE id <= (SELECT max(id) FROM model_bad) - ?", (KEPT_BAD,)
             )

@@ -18,7 +18,7 @@ def mark(outbox: Outbox, room: int = 20) -> list[SentOp]:
 
 
 def test_the_gone_go_first_and_a_changed_model_is_unloaded_just_before_its_load() -> None:
-    ops = diff(specs({"a": "1", "z": "1", "m": "1"}), specs({"a": "2", "b": "1", "m": "1"}))
+    ops = diff(specs({"z": "1", "a": "1", "m": "1"}), specs({"m": "1", "b": "1", "a": "2"}))
     assert [(op.word, op.model) for op in ops] == [
         ("unload", "z"),
         ("unload", "a"),

@@ -116,12 +116,44 @@ def test_o4_a_bad_entry_is_shown_at_the_file_and_at_its_model() -> None:
 
 
 def test_no_op_goes_before_the_broker_said_what_it_keeps() -> None:
-    sync = sync_on(database())
+    connection = database()
+    sync = sync_on(connection)
+    see(sync, {"a": "1"})
+    sync.connected()
+    assert deliver(sync) == []
+    assert sync.model_set().seq == 0
+    start(sync_on(connection), {"a": "1"}).commit(20)
+    sync = sync_on(connection)
     see(sync, {"a": "1"})
     sync.connected()
     assert deliver(sync) == []
     sync.own_set(None, lambda: "s2")
     assert [op.model for op in deliver(sync)] == ["a"]
+
+
+def test_what_waits_to_be_handed_over_takes_the_room_before_new_ops() -> None:
+    sync = start(sync_on(database()), {str(n): "1" for n in range(9)})
+    sync.commit(3)
+    sync.commit(3)
+    assert sync.model_set().seq == 3
+
+
+def test_a_change_is_unloaded_only_when_its_load_can_follow() -> None:
+    limit = 10_000
+
+    def oversize(op: ModelOp) -> str | None:
+        return "above the limit" if len(encode(op)) > limit else None
+
+    sync = start(sync_on(database(), oversize=oversize), {"a": "1"})
+    deliver(sync)
+    limit = 1000
+    see(sync, {"a": "x" * 2000})
+    assert deliver(sync) == []
+    assert "what was there stays" in models(sync)["a"].message
+    limit = 10_000
+    assert deliver(sync) == []
+    sync.connected()
+    assert [op.op for op in deliver(sync)] == ["unload", "load"]
 
 
 def test_o3_the_broker_is_down_the_file_changes_twice_and_the_agent_restarts() -> None:
@@ -208,10 +240,11 @@ def test_a_refusal_stops_the_ops_until_all_go_again_in_order() -> None:
     sync.acknowledged(one)
     sync.commit(20)
     sync.refused(two, "not authorised", too_large=False)
-    sync.acknowledged(three)
+    assert not sync.acknowledged(three)
     sync.commit(20)
     assert sync.publications(20) == []
     sync.resume()
+    sync.refused(three, "not authorised", too_large=False)  # an answer from before
     assert [op.seq for op in deliver(sync)] == [2, 3]
     assert sync.idle
 
@@ -318,6 +351,14 @@ def test_a_set_that_is_too_large_sheds_messages_then_ops_and_never_models() -> N
         assert [(m.name, m.spec, m.state) for m in each.models] == [
             (m.name, m.spec, m.state) for m in full.models
         ]
+
+
+def test_o5_a_name_twice_is_a_warning_of_the_file_and_no_fault_of_its_model() -> None:
+    sync = start(sync_on(database()))
+    sync.seen(ConfigSeen(file_of({"a": "1"})[:-1] + b"," + file_of({"a": "2"})[1:]))
+    assert replay(deliver(sync)) == {"a": "2"}
+    assert models(sync)["a"].message == ""
+    assert "the last entry counts" in sync.model_set().config.message
 
 
 def test_many_bad_entries_make_a_short_message() -> None:

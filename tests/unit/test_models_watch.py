@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.models import watch
 from agent.models.configfile import MAX_BYTES, ConfigSeen
 from agent.models.watch import ModelsWatch, is_mount_point, look
 from tests.support.wait import eventually
@@ -111,6 +112,22 @@ def test_f2_only_content_is_told(tmp_path: Path, watching: Watching) -> None:
     assert seen.next() == ConfigSeen(b"[2]")
 
 
+def test_f2_a_poll_without_a_change_tells_nothing(
+    tmp_path: Path, watching: Watching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[ConfigSeen] = []
+
+    def counted(path: Path) -> ConfigSeen:
+        looks.append(look(path))
+        return looks[-1]
+
+    monkeypatch.setattr(watch, "look", counted)
+    seen = watching(tmp_path, poll=0.01)
+    assert seen.next() == ConfigSeen()
+    eventually(lambda: len(looks) > 3)
+    assert seen.told.empty()
+
+
 def test_f7_the_slow_poll_sees_what_gives_no_event(tmp_path: Path, watching: Watching) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
@@ -128,10 +145,10 @@ def test_an_unexpected_error_ends_the_thread_loudly(tmp_path: Path) -> None:
         raise RuntimeError("a bug")
 
     crashes: list[bool] = []
-    watch = ModelsWatch(tmp_path, fail, lambda: crashes.append(True))
-    watch.start()
+    failing = ModelsWatch(tmp_path, fail, lambda: crashes.append(True))
+    failing.start()
     eventually(lambda: crashes)
-    assert watch.stop(WITHIN)
+    assert failing.stop(WITHIN)
 
 
 def test_a_watch_that_never_started_stops(tmp_path: Path) -> None:
@@ -167,3 +184,16 @@ def test_f7_a_file_that_is_a_mount_point_is_known(tmp_path: Path) -> None:
     mounts.write_text(line.format(path.parent))
     assert not is_mount_point(path, mounts)
     assert not is_mount_point(path, tmp_path / "missing")
+
+
+def test_f7_a_file_that_is_a_mount_point_is_warned_of_at_the_start(
+    tmp_path: Path,
+    watching: Watching,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    watching(tmp_path)
+    assert caplog.records == []
+    monkeypatch.setattr(watch, "is_mount_point", lambda _: True)
+    watching(tmp_path)
+    assert ["mount point" in r.getMessage() for r in caplog.records] == [True]
