@@ -52,7 +52,7 @@ class App:
         self._session = Session(
             settings.mqtt,
             bridge_client_id(self._name),
-            will=lambda: self._bridge.presence(online=False),
+            will=lambda: self._bridge.own.presence(online=False),
             rng=rng,
         )
         self._source = ManifestsSource(

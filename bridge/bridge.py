@@ -2,79 +2,46 @@
 
 It has no thread, socket or clock of its own: the loop of `bridge.app` owns it, brings it events
 with the monotonic time, and lets it `work`. Data goes one way through it: source → catalog →
-holding → publisher → session; what comes back from the nodes goes to `reports` and from there,
-as a node to look at, to the publisher.
+holding → publisher → session; what comes back from the nodes goes to `feedback` and
+from there, as a node to look at, to the publisher.
 """
 
 from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from typing import Protocol
-
-import msgspec
 
 from bridge.catalog import Catalog, Delta
-from bridge.charge import LISTING_WAIT, READING_WAIT, Charge, Identity, Phase
+from bridge.charge import LISTING_WAIT, Charge, Identity, Phase
+from bridge.feedback import Feedback
 from bridge.holding import Holding
-from bridge.ledger import LedgerBook
 from bridge.listing import Listing
+from bridge.own_topics import BridgePort, OwnTopics
 from bridge.placement import Rules
-from bridge.publisher import Port, Publisher, PublishPolicy
-from bridge.replay import Replay
-from bridge.reports import Judgement, Reports, judge
+from bridge.policy import Policy
+from bridge.publisher import Publisher
 from bridge.settle import Settle
 from bridge.sources.events import Changed, Findings, Listed, SourceEvent
-from bridge.tokens import BIRTH, LEAVING, LEDGER, PROBE, REPLAY, REPORTS, Control, SnapshotToken
+from bridge.tokens import LEDGER, Control, SnapshotToken
 from bridge.writer import SnapshotWriter
-from nodecast import __version__
-from nodecast.backoff import Backoff
-from nodecast.errors import InvalidName, MessageError
+from nodecast.errors import InvalidName
 from nodecast.log import Repeats, logger
-from nodecast.messages import Ledger, Presence, Report, Wire, decode, encode, pack
-from nodecast.names import KindName, NodeName, ResourceKey, node_name, parse_key
+from nodecast.messages import Wire
+from nodecast.names import KindName, NodeName, node_name
 from nodecast.session import (
     Acknowledged,
     Connected,
     Event,
     Lost,
-    Outgoing,
     Received,
     Refused,
     Subscribed,
-    Subscription,
 )
 from nodecast.topics import Topics
 
 log = logger(__name__)
-
-
-class BridgePort(Port, Protocol):
-    """What the core needs of a session."""
-
-    @property
-    def limit(self) -> int | None: ...
-
-    def subscribe(self, filters: Sequence[Subscription], token: object) -> None: ...
-
-    def disconnect(self, reason: str) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """The times of the contract, in seconds, and whether bodies are compressed."""
-
-    hold: float = 60.0
-    settle: float = 1.0
-    settle_max: float = 10.0
-    lag: float = 60.0
-    compress: bool = True
-    publish: PublishPolicy = field(default_factory=PublishPolicy)
-    again: Backoff = field(default_factory=lambda: Backoff(first=2.0, most=300.0))
-    """Pauses between answers to one node, and after what the broker refused."""
 
 
 class Bridge:
@@ -96,17 +63,21 @@ class Bridge:
         self._identity = identity
         self._rules = rules
         self._topics = topics
-        self._policy = policy
         self._port = port
-        self._rng = rng
         self._wall_clock = wall_clock
         self._said = Repeats()
-        self._since = datetime.fromtimestamp(wall_clock(), UTC).isoformat(timespec="seconds")
         self.catalog = Catalog(rules)
         self.holding = Holding(rules, self.catalog, policy.hold)
         self.charge = Charge(identity)
-        self.book = LedgerBook()
-        self.reports = Reports(policy.lag, policy.again, rng)
+        self.own = OwnTopics(
+            identity,
+            self.charge,
+            topics,
+            port,
+            since=datetime.fromtimestamp(wall_clock(), UTC).isoformat(timespec="seconds"),
+            again=policy.again,
+            rng=rng,
+        )
         self.publisher = Publisher(
             self.catalog,
             self.holding,
@@ -115,16 +86,17 @@ class Bridge:
             policy.publish,
             rng,
         )
+        self._feedback = Feedback(
+            identity.bridge,
+            self.publisher,
+            self.holding,
+            lag=policy.lag,
+            again=policy.again,
+            rng=rng,
+        )
         self._listing = Listing(relist)
-        self._replay = Replay(topics, identity.instance)
-        self._reading_since = math.inf
-        self._failures: dict[Control, int] = {}
-        self._not_before: dict[Control, float] = {}
-        self._birth_due = math.inf
-        self._births = 0
         self._held: tuple[KindName, ...] = ()
         self._waiting: frozenset[KindName] = frozenset()
-        self._leaving = False
         self.findings = Findings((), {})
 
     # -- the source
@@ -183,9 +155,9 @@ class Bridge:
             case Refused(SnapshotToken() as token):
                 self.publisher.refused(token, event, now)
             case Refused(Control() as what):
-                self._control_refused(what, event.reason, now)
+                self.own.refused(what, event.reason, now)
             case Subscribed(Control() as what, refused):
-                self._subscribed(what, refused, now)
+                self.own.subscribed(what, refused, now)
             case Connected():
                 self._connected(now)
             case Lost(_, tokens):
@@ -193,76 +165,42 @@ class Bridge:
 
     def _connected(self, now: float) -> None:
         self.charge.connected()
-        self._reading_since = now
-        own = (self._topics.ledger(self._identity.bridge), self._own_state)
-        self._port.subscribe([Subscription(topic) for topic in own], LEDGER)
+        self.own.connected(now)
 
     def _lost(self, tokens: Iterable[object]) -> None:
         self.charge.disconnected()
-        self.book.disconnected()
+        self.own.disconnected()
         self.publisher.lost(tokens)
-        self._reading_since = self._birth_due = math.inf
-        self._not_before.clear()
-
-    def _subscribed(self, what: Control, refused: tuple[str, ...], now: float) -> None:
-        if refused:
-            self._control_refused(what, f"the broker refused {', '.join(refused)}", now)
-        elif what == LEDGER:
-            probe = self._topics.probe(self._identity.bridge)
-            self._port.subscribe([Subscription(probe)], PROBE)
-            self._probe(self.charge.probe)
-        elif what == REPLAY:
-            self._probe(self._replay.probe)
-
-    def _probe(self, payload: bytes) -> None:
-        probe = self._topics.probe(self._identity.bridge)
-        self._port.publish(Outgoing(probe, payload, retain=False), PROBE)
-
-    def _control_refused(self, what: Control, reason: str, now: float) -> None:
-        """Without ledger or probe there is no taking charge; the rest is tried again."""
-        failures = self._failures[what] = self._failures.get(what, 0) + 1
-        if self._said.new(("refused", what), reason):
-            log.error("the broker's ACL must let the bridge do this", what=what.what, reason=reason)
-        until = now + self._policy.again.pause(failures, self._rng)
-        self._not_before[what] = until
-        if what == LEDGER and self.charge.phase in (Phase.WRITING, Phase.IN_CHARGE):
-            self.book.refused(until)
-        elif what in (LEDGER, PROBE):
-            self._port.disconnect(f"{what.what}: {reason}")
-        elif what == BIRTH:
-            self._birth_due = until
 
     def _acknowledged(self, what: Control, now: float) -> None:
-        if self._failures.pop(what, 0):
-            self._said.over(("refused", what))
-        if what == LEAVING:
-            self._leaving = False
+        self.own.acknowledged(what)
         if what == LEDGER:
-            self.book.acknowledged()
             self.publisher.recheck()
             if self.charge.phase is Phase.WRITING:
                 self._in_charge(now)
 
     def _received(self, event: Received, now: float) -> None:
         wire = Wire(event.payload, event.encoding)
-        if event.topic == self._topics.ledger(self._identity.bridge):
+        if event.topic == self.own.ledger:
             self.charge.ledger_came(wire)
-        elif event.topic == self._topics.probe(self._identity.bridge):
+        elif event.topic == self.own.probe:
             self._echoed(event.payload, now)
-        elif event.topic == self._own_state:
-            self._own_state_came(wire, now)
-        elif (parsed := self._topics.parse_node(event.topic)) and parsed[1] == "status":
-            self._report_came(parsed[0], wire, now)
+        elif event.topic == self.own.state:
+            self.own.state_came(wire, now)
+        elif self.charge.phase is Phase.IN_CHARGE:
+            node = self._topics.parse_node(event.topic)
+            if node is not None and node[1] == "status":
+                self._feedback.came(node[0], wire, now)
 
     # -- taking charge
 
     def _echoed(self, payload: bytes, now: float) -> None:
         if self.charge.echoed(payload, now):
-            self._reading_since = math.inf
             if self.charge.phase is Phase.LISTING:
                 self._listing.want(dict.fromkeys(self._rules.kinds, now))
-        elif self._replay.echoed(payload):
-            self._replay_next()
+            elif self.charge.ledger is not None:
+                self.publisher.dirty(_names(self.charge.ledger.nodes))
+        self.own.echoed(payload)
 
     def _finish_listing(self, now: float) -> None:
         """Once a process: every kind was listed anew, or had its time."""
@@ -278,8 +216,8 @@ class Bridge:
         assert self.charge.epoch is not None
         self.publisher.epoch = self.charge.epoch
         self.holding.take_charge(ledger.kinds if ledger else None, now)
-        self.book.paused = ledger.paused if ledger else False
-        if self.book.paused:
+        self.own.book.paused = ledger.paused if ledger else False
+        if self.own.book.paused:
             log.warning("paused: no snapshot goes out until it is resumed")
         self.publisher.dirty(_names(ledger.nodes if ledger else ()))
         self.publisher.dirty(list(self.catalog.nodes()))
@@ -303,99 +241,16 @@ class Bridge:
                 if mark is None or not state.acknowledgement or state.acknowledgement > mark
             ]
         )
-        self._birth_due, self._births = now, 0
-        self._subscribe_reports()
-
-    def _subscribe_reports(self) -> None:
-        self._port.subscribe([Subscription(self._topics.every_status(), replay=False)], REPORTS)
-        self._replay.start(self.publisher.nodes)
-        self._replay_next()
-
-    def _replay_next(self) -> None:
-        if batch := self._replay.next_batch():
-            self._port.subscribe(batch, REPLAY)
-
-    # -- presence
-
-    @property
-    def _own_state(self) -> str:
-        return self._topics.bridge_state(self._identity.bridge)
-
-    def presence(self, online: bool) -> Outgoing:
-        """The retained state: said at birth and at leaving, and by the will."""
-        epoch = self.charge.epoch
-        presence = Presence(
-            online=online,
-            instance=self._identity.instance,
-            since=self._since,
-            version=__version__,
-            epoch=msgspec.UNSET if epoch is None else epoch,
-        )
-        return Outgoing(self._own_state, encode(presence), retain=True)
+        self.own.in_charge(self.publisher.nodes, now)
 
     def leave(self) -> None:
         """Say that we go; `work` is not called any more."""
-        self._port.publish(self.presence(online=False), LEAVING)
-        self._leaving = True
+        self.own.leave()
 
     @property
     def busy(self) -> bool:
         """Whether the broker has still to acknowledge snapshots or the leaving."""
-        return self._leaving or any(state.in_flight for state in self.publisher.nodes.values())
-
-    def _own_state_came(self, wire: Wire, now: float) -> None:
-        """Whoever sees its own state say something else says its birth again, paced."""
-        if self.charge.phase is not Phase.IN_CHARGE or self._birth_due < math.inf:
-            return
-        try:
-            seen = decode(Presence, wire)
-        except MessageError:
-            seen = None
-        if seen is None or not seen.online or seen.instance != self._identity.instance:
-            self._births += 1
-            self._birth_due = now + self._policy.again.pause(self._births, self._rng)
-
-    # -- reports
-
-    def _report_came(self, node: NodeName, wire: Wire, now: float) -> None:
-        try:
-            report = decode(Report, wire)
-        except MessageError as error:
-            if self._said.new((node, "report"), str(error)):
-                log.warning("report ignored", node=node, reason=str(error))
-            return
-        if report.node != node or report.bridge != self._identity.bridge:
-            if self._said.new((node, "report"), report.bridge):
-                log.warning(
-                    "report refused: the node says it belongs to another bridge",
-                    node=node,
-                    bridge=report.bridge,
-                )
-            return
-        self._said.over((node, "report"))
-        if self.charge.phase is Phase.IN_CHARGE and self.reports.arrived(node, report, now):
-            self.holding.reported(_keys(report), now)
-            self._judge(node, report, now)
-
-    def _judge(self, node: NodeName, report: Report, now: float) -> None:
-        state = self.publisher.nodes.get(node)
-        if state is None or state.content is None:
-            self.publisher.expect(node, report.version)
-            return
-        judgement = judge(report, state)
-        if not self.reports.answers(node, judgement, now):
-            return
-        log.info(
-            "answering a report",
-            node=node,
-            because=judgement.name.lower(),
-            reported=f"{report.epoch}.{report.revision}",
-            published=f"{state.version.epoch}.{state.version.revision}",
-        )
-        if judgement is Judgement.AHEAD:
-            self.publisher.renew(node, report.version)
-        else:
-            self.publisher.again((node,))
+        return self.own.leaving or any(each.in_flight for each in self.publisher.nodes.values())
 
     # -- the work between events
 
@@ -407,19 +262,16 @@ class Bridge:
             self._finish_listing(now)
             self._update_holding(now)
             phase = self.charge.phase
-        if now >= self._reading_since + READING_WAIT:
-            self._reading_since = math.inf
-            self._port.disconnect("the probe did not come back: the ACL must let it through")
         times = [
             self.holding.next_change(now),
-            self._reading_since + READING_WAIT,
             now + 1 if phase is Phase.LISTING else math.inf,
         ]
         if phase in (Phase.WRITING, Phase.IN_CHARGE):
-            times.append(self._write_ledger(now))
+            nodes, mark = self.publisher.nodes.keys(), self.publisher.acknowledgements
+            times.append(self.own.write_ledger(nodes, mark, self.holding.counts(now), now))
         if phase is Phase.IN_CHARGE:
-            times += [self._say_birth(now), self._resubscribe(now), self._publish(now)]
-        times.append(self._ask_lists(now))
+            times.append(self._publish(now))
+        times += [self.own.work(self.publisher.nodes, now), self._ask_lists(now)]
         return min(times)
 
     def _update_holding(self, now: float) -> None:
@@ -434,50 +286,12 @@ class Bridge:
             self._held, self._waiting = held, waiting
             self.publisher.recheck()
 
-    def _write_ledger(self, now: float) -> float:
-        names, mark = self.publisher.nodes.keys(), self.publisher.acknowledgements
-        counts = self.holding.counts(now)
-        due = self.book.due(names, mark, counts, now)
-        if due > now:
-            return due
-        self.book.write(names, mark, counts, now)
-        ledger = Ledger(
-            bridge=self._identity.bridge,
-            source=self._identity.source,
-            instance=self._identity.instance,
-            epoch=self.publisher.epoch,
-            mark=mark,
-            paused=self.book.paused,
-            nodes=sorted(names),
-            kinds=counts,
-        )
-        payload, encoding = pack(encode(ledger), compress=True)
-        topic = self._topics.ledger(self._identity.bridge)
-        self._port.publish(Outgoing(topic, payload, retain=True, encoding=encoding), LEDGER)
-        return math.inf
-
-    def _say_birth(self, now: float) -> float:
-        if now < self._birth_due:
-            return self._birth_due
-        self._birth_due = math.inf
-        self._port.publish(self.presence(online=True), BIRTH)
-        return math.inf
-
-    def _resubscribe(self, now: float) -> float:
-        due = min(self._not_before.get(what, math.inf) for what in (REPORTS, REPLAY))
-        if now < due:
-            return due
-        self._not_before.clear()
-        self._subscribe_reports()
-        return math.inf
-
     def _publish(self, now: float) -> float:
-        for node in self.reports.due(now):
-            self._judge(node, self.reports.newest(node), now)
+        judge_at = self._feedback.work(now)
         self.publisher.limit_changed(self._port.limit)
-        if self.book.paused:
-            return self.reports.next_at
-        return min(self.publisher.pump(now, self._port, self.book.names), self.reports.next_at)
+        if self.own.book.paused:
+            return judge_at
+        return min(self.publisher.pump(now, self._port, self.own.book.names), judge_at)
 
     def _ask_lists(self, now: float) -> float:
         self._listing.want(self.publisher.lists_wanted)
@@ -495,12 +309,3 @@ def _names(nodes: Iterable[str]) -> list[NodeName]:
         except InvalidName as error:
             log.warning("name in the ledger ignored", reason=str(error))
     return names
-
-
-def _keys(report: Report) -> Iterator[ResourceKey]:
-    """The keys in a report that are keys."""
-    for resource in report.resources:
-        try:
-            yield parse_key(resource.key)
-        except InvalidName:
-            log.debug("key in a report ignored", node=report.node, key=resource.key[:80])

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from bridge.bridge import Policy
 from bridge.placement import Rule, Rules, built_in, make_rule
+from bridge.policy import Policy
 from bridge.publisher import PublishPolicy
 from nodecast.errors import InvalidName, SettingsError
 from nodecast.log import LogFormat

@@ -47,7 +47,7 @@ class LedgerBook:
         """When it must be written: `now`, later, or never as things are."""
         if self._in_flight is not None:
             return math.inf
-        if self._last is None or not names <= self._last.names:
+        if self._last is None or len(names) > len(self._last.names):  # names only ever come
             return max(now, self._failures_until)
         if (self._last.mark, self._last.counts) != (mark, tuple(sorted(counts.items()))):
             return max(now, self._written_at + PERIOD, self._failures_until)

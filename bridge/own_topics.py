@@ -1,0 +1,230 @@
+"""What the bridge says and hears on its own topics: probe, ledger, presence, subscriptions.
+
+No socket, no clock: the core brings outcomes and the time. Whatever the broker refuses here is said
+once and tried again after a growing pause; without ledger and probe there is no taking charge, so
+there the connection is given up instead.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterable, Sequence, Set
+from typing import Protocol
+
+import msgspec
+
+from bridge.charge import READING_WAIT, Charge, Identity, Phase
+from bridge.ledger import LedgerBook
+from bridge.publisher import Port
+from bridge.replay import Replay
+from bridge.tokens import BIRTH, LEAVING, LEDGER, PROBE, REPLAY, REPORTS, Control
+from nodecast import __version__
+from nodecast.backoff import Backoff
+from nodecast.errors import MessageError
+from nodecast.log import Repeats, logger
+from nodecast.messages import Ledger, Presence, Wire, decode, encode, pack
+from nodecast.names import NodeName
+from nodecast.session import Outgoing, Subscription
+from nodecast.topics import Topic, Topics
+
+log = logger(__name__)
+
+
+class BridgePort(Port, Protocol):
+    """What the bridge needs of a session."""
+
+    @property
+    def limit(self) -> int | None: ...
+
+    def subscribe(self, filters: Sequence[Subscription], token: object) -> None: ...
+
+    def disconnect(self, reason: str) -> None: ...
+
+
+class OwnTopics:
+    """One for a process. One owner thread."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        charge: Charge,
+        topics: Topics,
+        port: BridgePort,
+        *,
+        since: str,
+        again: Backoff,
+        rng: random.Random,
+    ) -> None:
+        """`since`: when this process started, for people. `again`: pauses after a refusal."""
+        self._identity = identity
+        self._charge = charge
+        self._topics = topics
+        self._port = port
+        self._since = since
+        self._again = again
+        self._rng = rng
+        self._said = Repeats()
+        self._replay = Replay(topics, identity.instance)
+        self._reading_since = math.inf
+        self._failures: dict[Control, int] = {}
+        self._subscribe_at = math.inf
+        self._birth_at = math.inf
+        self._births = 0
+        self.book = LedgerBook()
+        self.leaving = False
+        """Whether the broker has still to acknowledge that we go."""
+
+    @property
+    def ledger(self) -> Topic:
+        return self._topics.ledger(self._identity.bridge)
+
+    @property
+    def probe(self) -> Topic:
+        return self._topics.probe(self._identity.bridge)
+
+    @property
+    def state(self) -> Topic:
+        return self._topics.bridge_state(self._identity.bridge)
+
+    # -- the connection
+
+    def connected(self, now: float) -> None:
+        """First of all: what does the ledger say?"""
+        self._reading_since = now
+        self._port.subscribe([Subscription(self.ledger), Subscription(self.state)], LEDGER)
+
+    def disconnected(self) -> None:
+        self.book.disconnected()
+        self._reading_since = self._subscribe_at = self._birth_at = math.inf
+
+    def subscribed(self, what: Control, refused: tuple[str, ...], now: float) -> None:
+        """The broker answered a subscribe."""
+        if refused:
+            self.refused(what, f"the broker refused {', '.join(refused)}", now)
+        elif what == LEDGER:
+            self._port.subscribe([Subscription(self.probe)], PROBE)
+            self._send_probe(self._charge.probe)
+        elif what == REPLAY:
+            self._send_probe(self._replay.probe)
+
+    def acknowledged(self, what: Control) -> None:
+        """The broker took a publish."""
+        if self._failures.pop(what, 0):
+            self._said.over(what)
+        if what == LEDGER:
+            self.book.acknowledged()
+        elif what == LEAVING:
+            self.leaving = False
+
+    def refused(self, what: Control, reason: str, now: float) -> None:
+        """The broker did not take a publish or a subscribe."""
+        failures = self._failures[what] = self._failures.get(what, 0) + 1
+        if self._said.new(what, reason):
+            log.error("the broker's ACL must let the bridge do this", what=what.what, reason=reason)
+        until = now + self._again.pause(failures, self._rng)
+        reading = self._charge.phase is Phase.READING
+        if what in (LEDGER, PROBE) and reading:
+            self._port.disconnect(f"{what.what}: {reason}")
+        elif what == LEDGER:
+            self.book.refused(until)
+        elif what == BIRTH:
+            self._birth_at = until
+        elif what in (REPORTS, REPLAY):
+            self._subscribe_at = until
+        elif what == LEAVING:
+            self.leaving = False
+
+    def _send_probe(self, payload: bytes) -> None:
+        self._port.publish(Outgoing(self.probe, payload, retain=False), PROBE)
+
+    def echoed(self, payload: bytes) -> None:
+        """A probe came back: the reading is over, or the next reports are replayed."""
+        if self._charge.phase is not Phase.READING:
+            self._reading_since = math.inf
+        if self._replay.echoed(payload):
+            self._replay_next()
+
+    # -- in charge
+
+    def in_charge(self, nodes: Iterable[NodeName], now: float) -> None:
+        """The ledger is written: say our birth, and hear the reports of `nodes` and all others."""
+        self._birth_at, self._births = now, 0
+        self._subscribe(nodes)
+
+    def _subscribe(self, nodes: Iterable[NodeName]) -> None:
+        self._subscribe_at = math.inf
+        self._port.subscribe([Subscription(self._topics.every_status(), replay=False)], REPORTS)
+        self._replay.start(nodes)
+        self._replay_next()
+
+    def _replay_next(self) -> None:
+        if batch := self._replay.next_batch():
+            self._port.subscribe(batch, REPLAY)
+
+    def work(self, nodes: Iterable[NodeName], now: float) -> float:
+        """Do what is due; the monotonic second of the next."""
+        if now >= self._reading_since + READING_WAIT:
+            self._reading_since = math.inf
+            self._port.disconnect("the probe did not come back: the ACL must let it through")
+        elif now >= self._birth_at:
+            self._birth_at = math.inf
+            self._port.publish(self.presence(online=True), BIRTH)
+        elif now >= self._subscribe_at:
+            self._subscribe(nodes)
+        return min(self._reading_since + READING_WAIT, self._birth_at, self._subscribe_at)
+
+    # -- the ledger
+
+    def write_ledger(
+        self, nodes: Set[NodeName], mark: int, kinds: dict[str, int], now: float
+    ) -> float:
+        """Write it if it is due; the monotonic second at which it will be."""
+        due = self.book.due(nodes, mark, kinds, now)
+        if due > now:
+            return due
+        self.book.write(nodes, mark, kinds, now)
+        ledger = Ledger(
+            bridge=self._identity.bridge,
+            source=self._identity.source,
+            instance=self._identity.instance,
+            epoch=self._charge.epoch or 0,
+            mark=mark,
+            paused=self.book.paused,
+            nodes=sorted(nodes),
+            kinds=kinds,
+        )
+        payload, encoding = pack(encode(ledger), compress=True)
+        self._port.publish(Outgoing(self.ledger, payload, retain=True, encoding=encoding), LEDGER)
+        return math.inf
+
+    # -- presence
+
+    def presence(self, online: bool) -> Outgoing:
+        """The retained state: said at birth and at leaving, and by the will."""
+        epoch = self._charge.epoch
+        presence = Presence(
+            online=online,
+            instance=self._identity.instance,
+            since=self._since,
+            version=__version__,
+            epoch=msgspec.UNSET if epoch is None else epoch,
+        )
+        return Outgoing(self.state, encode(presence), retain=True)
+
+    def state_came(self, wire: Wire, now: float) -> None:
+        """Whoever sees its own state say something else says its birth again, paced."""
+        if self._charge.phase is not Phase.IN_CHARGE or self._birth_at < math.inf:
+            return
+        try:
+            seen = decode(Presence, wire)
+        except MessageError:
+            seen = None
+        if seen is None or not seen.online or seen.instance != self._identity.instance:
+            self._births += 1
+            self._birth_at = now + self._again.pause(self._births, self._rng)
+
+    def leave(self) -> None:
+        """Say that we go."""
+        self.leaving = True
+        self._port.publish(self.presence(online=False), LEAVING)
