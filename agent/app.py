@@ -288,6 +288,9 @@ class App:
         self._write_live(self._clock(), None, stopped=True)
 
     def _close_session(self) -> None:
+        """Also after an error: a DISCONNECT takes the will back, so the last word is said here."""
+        if self._uplink.connected and not self._uplink.offline_said:
+            self._uplink.say_offline()
         self._session.close(self._clock() + _LEAVE)
 
     def _text(self, moment: float) -> str:

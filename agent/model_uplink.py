@@ -76,7 +76,8 @@ class ModelUplink:
 
     def due(self) -> float:
         """When `work` has something to do, if nothing happens before."""
-        return min(self._resumes.due, self._store.due, NEVER if self._under_way else self._due)
+        shows = self.released and self._models.read_once and not self._under_way
+        return min(self._resumes.due, self._store.due, self._due if shows else NEVER)
 
     @property
     def idle(self) -> bool:
@@ -106,8 +107,9 @@ class ModelUplink:
 
     def acknowledged(self, token: object) -> None:
         if isinstance(token, OpToken):
-            self._models.acknowledged(token)
-            self._resumes.over()
+            # An answer from before a refusal must not cancel the pause after which all go again.
+            if self._models.acknowledged(token):
+                self._resumes.over()
         elif isinstance(token, SetToken):
             self._under_way = False
             self._said.over("set")
@@ -160,6 +162,7 @@ class ModelUplink:
     def _show(self, now: float) -> None:
         """The ModelSet, when it says something else than the broker has."""
         if self._shown == self._models.changes:
+            self._due = NEVER
             return
         self._due = min(self._due, now + SET_PAUSE)
         if self._under_way or now < self._due:
