@@ -225,10 +225,12 @@ class Outbox:
         return Token(sent.seq, self._round)
 
     def go_again(self) -> None:
-        """The connection is lost, or an op was refused: all that is not settled goes again."""
+        """The connection is lost, or an op was refused: all goes again that is not settled, from
+        the first that nobody acknowledged on."""
+        done = self.settled()
         self._round += 1
-        self._handed = 0
-        self._acknowledged.clear()
+        self._handed = done[-1].seq if done else 0
+        self._acknowledged = {each.seq for each in done}
 
     # Settling
 

@@ -108,6 +108,17 @@ def test_an_acknowledgement_that_overtakes_an_older_op_waits_for_it() -> None:
     assert outbox.settled() == ()
 
 
+def test_what_was_acknowledged_in_order_does_not_go_again_before_it_is_settled() -> None:
+    outbox = outbox_with({"a": "1", "b": "1", "c": "1"})
+    mark(outbox)
+    one, _, three = (outbox.hand(each) for each in outbox.unhanded())
+    outbox.acknowledge(one)
+    outbox.acknowledge(three)
+    outbox.go_again()
+    assert [each.seq for each in outbox.unhanded()] == [2, 3]
+    assert [each.seq for each in outbox.settled()] == [1]
+
+
 def test_only_ops_from_the_first_look_are_of_the_startup() -> None:
     outbox = outbox_with({"a": "1", "b": "1"})
     change(outbox, {"a": "1", "b": "2", "c": "1"})
