@@ -191,8 +191,6 @@ class DirectoryWatch:
             names = self._names.get(event.wd)  # None: a watch that was taken back meanwhile
             if names is not None and (_EVERY_NAME in names or event.name in names):
                 counts = True
-            elif names is not None and event.mask & (flags.IGNORED | flags.UNMOUNT):
-                counts = True  # a directory above went, and the name in it
         return counts
 
     # Arming

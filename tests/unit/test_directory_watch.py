@@ -96,6 +96,22 @@ def test_a_burst_is_one_return(directory: Path, watch: DirectoryWatch) -> None:
     assert watch.wait(SHORT) is Reason.POLL
 
 
+def test_a_burst_is_waited_for_until_it_is_over(directory: Path) -> None:
+    done = threading.Event()
+
+    def write() -> None:
+        for number in range(500):
+            (directory / f"{number}").write_text("x")
+        done.set()
+
+    with DirectoryWatch(directory, settle=0.3) as watch:
+        watch.wait(LONG)
+        thread = from_a_thread(write)
+        assert watch.wait(LONG) is Reason.EVENTS
+        assert done.is_set()
+        thread.join()
+
+
 def test_each_configmap_swap_is_seen(directory: Path, watch: DirectoryWatch) -> None:
     for number in range(3):
         swap(directory, number)
@@ -249,6 +265,24 @@ def test_no_descriptor_is_left_open(directory: Path) -> None:
     assert len(os.listdir("/proc/self/fd")) == before
 
 
+def watches() -> int:
+    """How many directories this process watches, as the kernel counts them."""
+    lines = [path.read_text() for path in Path("/proc/self/fdinfo").iterdir() if path.exists()]
+    return sum(text.count("inotify wd:") for text in lines)
+
+
+def test_what_is_no_longer_there_is_no_longer_watched(
+    directory: Path, watch: DirectoryWatch
+) -> None:
+    before = watches()
+    assert before > 0
+    for number in range(3):
+        directory.rename(directory.parent.parent / f"away{number}")
+        directory.mkdir()
+        assert watch.wait(LONG) is Reason.EVENTS
+    assert watches() == before
+
+
 class Limited(INotify):
     """inotify whose limit of watches is reached, as long as `full`."""
 
@@ -294,17 +328,18 @@ def test_inotify_is_taken_up_again_when_it_can_be_had(
         assert watch.wait(LONG) is Reason.EVENTS
 
 
-def test_an_overflow_means_read_again(directory: Path) -> None:
+def test_an_overflow_means_read_again_even_of_events_that_do_not_count(
+    directory: Path, watch: DirectoryWatch
+) -> None:
     limit = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
-    with DirectoryWatch(directory, settle=0.005) as watch:
-        watch.wait(LONG)
-        names = [str(directory / name) for name in "ab"]
-        for _ in range(limit // 2 + 1):  # equal neighbours are merged: two names, in turn
-            for name in names:
-                os.close(os.open(name, os.O_WRONLY | os.O_CREAT))
-        assert watch.wait(LONG) is Reason.EVENTS
-        (directory / "new").write_text("x")
-        assert watch.wait(LONG) is Reason.EVENTS
+    beside = str(directory.parent / "beside")
+    for _ in range(limit // 2 + 1):
+        os.close(os.open(beside, os.O_WRONLY | os.O_CREAT))
+        os.unlink(beside)
+    (directory / "lost").write_text("x")
+    assert watch.wait(LONG) is Reason.EVENTS
+    (directory / "new").write_text("x")
+    assert watch.wait(LONG) is Reason.EVENTS
 
 
 def test_a_wait_of_zero_does_not_block(watch: DirectoryWatch) -> None:

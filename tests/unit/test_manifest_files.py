@@ -140,6 +140,13 @@ def test_of_a_key_defined_twice_the_first_in_name_order_counts(manifests: Path) 
     assert all("a.yaml#1" in problem.reason for problem in reading.problems)
 
 
+def test_name_order_is_that_of_the_whole_path(manifests: Path) -> None:
+    (manifests / "b.yaml").write_text(dataset("x", "edge2"))
+    (manifests / "a").mkdir()
+    (manifests / "a" / "c.yaml").write_text(dataset("x", "edge1"))
+    assert nodes(read_once(manifests, RULES)) == {"x": {"edge1"}}
+
+
 def test_the_second_definition_counts_once_the_first_is_gone(
     manifests: Path, directory: ManifestDirectory
 ) -> None:
@@ -190,7 +197,9 @@ def test_a_broken_file_that_is_whole_again_speaks_again(
     file.write_text("a: [")
     directory.read()
     file.write_text(dataset("a"))
-    assert directory.read() == before
+    reading = directory.read()
+    assert reading == before
+    assert reading.objects[key("a")] is before.objects[key("a")]
     file.write_text(dataset("c"))
     assert names(directory.read()) == ["c"]
 
@@ -230,6 +239,15 @@ def test_a_broken_file_without_good_content_makes_the_reading_incomplete(
     (manifests / "a.yaml").write_text(dataset("a"))
     reading = directory.read()
     assert (names(reading), reading.complete, reading.reason) == (["a", "b"], True, "")
+
+
+def test_a_file_that_said_nothing_may_be_emptied(
+    manifests: Path, directory: ManifestDirectory
+) -> None:
+    (manifests / "a.yaml").write_text("# later\n")
+    directory.read()
+    (manifests / "a.yaml").write_text("")
+    assert directory.read() == Reading({}, (), {}, True)
 
 
 def test_a_new_empty_file_is_nothing(manifests: Path) -> None:

@@ -16,6 +16,7 @@ from bridge.sources.manifests import ManifestsSource
 
 RULES = Rules(built_in())
 LIMIT = 20.0  # seconds: reached only when something is missing
+NEVER = 600.0  # seconds between polls: events alone must do
 
 
 def dataset(name: str, node: str = "edge1") -> str:
@@ -30,13 +31,25 @@ spec: {{nodeName: {node}}}
 class Heard:
     """Runs a source and takes down what it tells, round by round."""
 
-    def __init__(self, directory: Path, poll: float = LIMIT) -> None:
+    def __init__(self, directory: Path, poll: float = NEVER) -> None:
         self.events: queue.SimpleQueue[SourceEvent] = queue.SimpleQueue()
         self.failures: queue.SimpleQueue[BaseException] = queue.SimpleQueue()
         self.threads: set[str] = set()
+        self.readings: queue.SimpleQueue[float] = queue.SimpleQueue()
         self.source = ManifestsSource(
-            directory, RULES, self._take, fail=self.failures.put, settle=0.005, poll=poll
+            directory,
+            RULES,
+            self._take,
+            fail=self.failures.put,
+            clock=self._clock,
+            settle=0.005,
+            poll=poll,
         )
+
+    def _clock(self) -> float:
+        """Asked for once before each reading."""
+        self.readings.put(now := time.monotonic())
+        return now
 
     def _take(self, event: SourceEvent) -> None:
         self.threads.add(threading.current_thread().name)
@@ -108,8 +121,10 @@ def test_a_change_is_told_without_asking(manifests: Path, heard: Heard) -> None:
     (manifests / "below").mkdir()
     (manifests / "below" / "b.yaml").write_text(dataset("b"))
     heard.until({"a", "b"})
+    (manifests / "below" / "c.yaml").write_text(dataset("c"))
+    heard.until({"a", "b", "c"})
     (manifests / "a.yaml").unlink()
-    heard.until({"b"})
+    heard.until({"b", "c"})
 
 
 def test_unchanged_objects_are_told_as_the_same_records(manifests: Path, heard: Heard) -> None:
@@ -131,16 +146,20 @@ def test_a_relist_is_answered_by_a_reading_that_began_later(heard: Heard) -> Non
         assert all(listed.asked_at >= before for listed in heard.lists().values())
 
 
-def test_what_changes_nothing_is_not_told(manifests: Path, heard: Heard) -> None:
+def test_a_reading_that_finds_nothing_new_is_not_told(manifests: Path) -> None:
     (manifests / "a.yaml").write_text(dataset("a"))
+    heard = Heard(manifests, poll=0.001)
     heard.source.start()
-    heard.until({"a"})
-    heard.findings()
-    (manifests / "a.yaml").touch()
-    (manifests / "notes.txt").write_text("x")
-    heard.source.relist()  # the mark: by its answer everything before it was read
-    heard.lists()
-    assert heard.events.empty()
+    try:
+        heard.until({"a"})
+        heard.findings()
+        (manifests / "a.yaml").touch()
+        (manifests / "notes.txt").write_text("x")
+        for _ in range(5):
+            heard.readings.get(timeout=LIMIT)
+        assert heard.events.empty()
+    finally:
+        heard.source.stop()
 
 
 def test_a_directory_that_goes_makes_every_kind_incomplete_until_it_is_back(
@@ -189,13 +208,15 @@ def test_a_problem_is_logged_once_with_place_and_reason(
 ) -> None:
     (manifests / "a.yaml").write_text("a: [")
     heard.source.start()
-    heard.until(set(), KindStatus.INCOMPLETE)
-    heard.source.relist()
-    heard.lists()
-    told = [vars(r) for r in caplog.records if r.getMessage() == "manifest refused"]
-    assert len(told) == 1
-    assert "a.yaml" in str(told[0])
-    assert "line 2" in str(told[0])
+    heard.findings()
+    (manifests / "b.yaml").write_text("b: ]")
+    while len(heard.findings().problems) < 2:
+        pass
+    told = [str(vars(r)) for r in caplog.records if r.getMessage() == "manifest refused"]
+    assert len(told) == 2
+    assert "a.yaml" in told[0]
+    assert "line 2" in told[0]
+    assert "b.yaml" in told[1]
 
 
 def test_the_slow_poll_finds_what_no_event_told(tmp_path: Path, manifests: Path) -> None:
