@@ -27,12 +27,12 @@ def notes(stage: Stage) -> list[str]:
     datasets = stage.manifests.directory / "datasets.yaml"
     models = stage.nodes["edge-a"].models.path
     return [
-        "To see it move, edit these files (they are copies, and go when the demo ends):",
+        "To see it move, edit these files (copies: they go when the demo ends):",
         f"  {datasets}",
-        "      let nodeName of crane-vibration be edge-a: its job and two Models go along",
+        "    nodeName of crane-vibration: edge-a, and its job and two Models go along",
         f"  {models}",
-        "      add, change or remove a model: its ops appear",
-        f"What the agents have on disk: {stage.directory}/edge-*/state/resources",
+        "    add, change or remove a model, and its ops appear",
+        f"The agents' disks: {stage.directory}/edge-*/state/resources",
         "Ctrl-C ends the demo.",
     ]
 

@@ -16,7 +16,7 @@ Disks = Mapping[str, Mapping[str, Mapping[str, Any]]]
 """The resources on the disk of each node with an agent, by key."""
 
 ON_DISK = "on disk"
-NO_AGENT = "waits for an agent"
+AT_BROKER = "at broker"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +47,11 @@ class OpLine:
 
 @dataclass(frozen=True, slots=True)
 class NodePicture:
-    """One node. `version`: what its agent has, and what it should have where that differs."""
+    """One node. `revision`: what its agent has, and what it should have where that differs."""
 
     name: str
     agent: str
-    version: str
+    revision: str
     resources: tuple[ResourceLine, ...]
     models: tuple[ModelLine, ...]
 
@@ -88,13 +88,13 @@ def _node(name: str, view: View, disk: Mapping[str, Mapping[str, Any]] | None) -
     return NodePicture(
         name,
         agent,
-        _version(snapshot, report),
+        _revision(snapshot, report),
         tuple(_resources(snapshot, report, disk)),
         tuple(ModelLine(each.name, each.state) for each in models.models) if models else (),
     )
 
 
-def _version(snapshot: Snapshot | None, report: Report | None) -> str:
+def _revision(snapshot: Snapshot | None, report: Report | None) -> str:
     wanted = None if snapshot is None else snapshot.version
     has = None if report is None or report.epoch == 0 else report.version
     if wanted is None and has is None:
@@ -113,7 +113,7 @@ def _resources(
     for key in sorted({*wanted, *there}):
         digest = there.get(key, "")
         if disk is None:
-            state = NO_AGENT
+            state = AT_BROKER
         elif key in failed:
             state = f"failed: {failed[key]}"
         else:

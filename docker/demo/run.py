@@ -18,6 +18,7 @@ from pathlib import Path
 from types import FrameType
 
 from live import show
+from nodecast.log import set_up
 from stage import Stage
 from steps import Walk
 from waiting import DemoFailed, Interrupted, Waits
@@ -36,7 +37,7 @@ def main() -> int:
     waits = Waits()
     with _signals(waits), tempfile.TemporaryDirectory(prefix="nodecast-demo-") as directory:
         try:
-            return _run(Stage(Path(directory), waits), once)
+            return _run(Path(directory), waits, once)
         except Interrupted:
             print("\ninterrupted", file=sys.stderr)
             return EXIT_INTERRUPTED if once else EXIT_OK
@@ -45,13 +46,16 @@ def main() -> int:
             return EXIT_FAILED
 
 
-def _run(stage: Stage, once: bool) -> int:
-    with stage:
+def _run(directory: Path, waits: Waits, once: bool) -> int:
+    with (directory / "observer.log").open("w") as log:
+        set_up(stream=log)  # the terminal is for the table and the steps
+        stage = Stage(directory, waits)
         try:
-            if once:
-                _walk(Walk(stage))
-            else:
-                show(stage)
+            with stage:
+                if once:
+                    _walk(Walk(stage))
+                else:
+                    show(stage)
         except DemoFailed:
             print(stage.logs(), file=sys.stderr)
             raise

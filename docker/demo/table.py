@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from enum import Enum
 
-from picture import NO_AGENT, ON_DISK, NodePicture, Picture, ResourceLine
+from picture import AT_BROKER, ON_DISK, NodePicture, Picture, ResourceLine
 
 SHOWN_OPS = 8
-_HEADINGS = ("NODE", "AGENT", "VERSION", "RESOURCE", "STATE")
-_WIDTHS = (8, 10, 9, 46)
+_HEADINGS = ("NODE", "AGENT", "REV", "RESOURCE", "STATE")
+_WIDTHS = (7, 9, 7, 42)  # 80 columns with the longest state
+_MODELS = 40
 _RESET = "\x1b[0m"
 
 Cell = tuple[str, "Style"]
@@ -27,16 +28,17 @@ class Style(Enum):
 
 
 def draw(picture: Picture, fresh: Collection[tuple[str, str]], notes: Sequence[str]) -> list[str]:
-    """The table; `fresh`: (node, key) of what changed lately; `notes` stand below it."""
+    """The table; `fresh`: (node, key) of what changed lately; `notes` stand above it, where a low
+    terminal shows them too."""
     lines = [
         paint(f"nodecast demo   bridge {picture.bridge}, broker {picture.broker}", Style.BOLD),
+        *notes,
         "",
         paint(_row(_HEADINGS), Style.DIM),
     ]
     for node in picture.nodes:
         lines += _node(node, fresh)
-    lines += ["", *_models(picture, fresh), "", *notes]
-    return lines
+    return [*lines, "", *_models(picture, fresh)]
 
 
 def paint(text: str, style: Style) -> str:
@@ -65,7 +67,7 @@ def _row(cells: Sequence[str]) -> str:
 
 
 def _node(node: NodePicture, fresh: Collection[tuple[str, str]]) -> Iterator[str]:
-    head = (node.name, node.agent, node.version)
+    head = (node.name, node.agent, node.revision)
     for line in node.resources or (None,):
         if line is None:
             yield _row((*head, "nothing", ""))
@@ -78,7 +80,7 @@ def _node(node: NodePicture, fresh: Collection[tuple[str, str]]) -> Iterator[str
 def _style(node: NodePicture, line: ResourceLine, fresh: Collection[tuple[str, str]]) -> Style:
     if line.state.startswith("failed"):
         return Style.BAD
-    if line.state == NO_AGENT:
+    if line.state == AT_BROKER:
         return Style.DIM
     if line.state != ON_DISK:
         return Style.PENDING
@@ -88,7 +90,7 @@ def _style(node: NodePicture, line: ResourceLine, fresh: Collection[tuple[str, s
 def _models(picture: Picture, fresh: Collection[tuple[str, str]]) -> Iterator[str]:
     """Models on the left, the last ops on the right."""
     left: list[Cell] = [
-        (f"{node.name:<8} {model.name:<28} {model.state}", Style.PLAIN)
+        (f"{node.name:<7} {model.name:<20} {model.state}", Style.PLAIN)
         for node in picture.nodes
         for model in node.models
     ]
@@ -100,11 +102,11 @@ def _models(picture: Picture, fresh: Collection[tuple[str, str]]) -> Iterator[st
         for op in reversed(picture.ops[-SHOWN_OPS:])
     ]
     nothing: Cell = ("", Style.PLAIN)
-    yield paint(f"{'MODELS':<50} MODEL OPS, the last first", Style.DIM)
+    yield paint(f"{'MODELS':<{_MODELS}} MODEL OPS, the last first", Style.DIM)
     for index in range(max(len(left), len(right))):
         text, style = left[index] if index < len(left) else nothing
         op, op_style = right[index] if index < len(right) else nothing
-        yield f"{paint(f'{text:<50}', style)} {paint(op, op_style)}".rstrip()
+        yield f"{paint(text.ljust(_MODELS), style)} {paint(op, op_style)}".rstrip()
 
 
 def _name(key: str) -> str:
