@@ -1,0 +1,35 @@
+"""`python -m tests.bench [NAME…]`: all benchmarks, or those named."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+from nodecast.log import set_up
+from tests.bench import agent, publishing
+from tests.bench.table import machine
+
+BENCHMARKS = {
+    "changed-nodes": publishing.changed_nodes,
+    "burst": publishing.burst,
+    "idle-agent": agent.idle_memory,
+    "latency": agent.latency,
+}
+
+
+def main(names: list[str]) -> int:
+    unknown = [name for name in names if name not in BENCHMARKS]
+    if unknown:
+        print(f"no benchmark {unknown[0]!r}; there are {', '.join(BENCHMARKS)}", file=sys.stderr)
+        return 64
+    set_up(level="error")
+    print(machine())
+    for name in names or BENCHMARKS:
+        with tempfile.TemporaryDirectory(prefix="nodecast-bench-") as directory:
+            BENCHMARKS[name](Path(directory))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

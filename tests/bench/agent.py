@@ -1,0 +1,2 @@
+def idle_memory(d): pass
+def latency(d): pass
