@@ -11,6 +11,7 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from agent.confirm import Confirmations, StoreHealth
 from agent.handlers.files import FilesHandler, OrphanFile, failed
 from agent.handlers.outcome import Done, Outcome
 from agent.intake import Accept, Current, Foreign, Held, Refuse, decide
@@ -56,7 +57,6 @@ class NodeResources:
         self.reconciler = Reconciler(pacing.retry, rng)
         self.refused: Refusal | None = None
         self.unreadable: str | None = None
-        self.store_error: str | None = None
         self.changes = 0
         """Rises whenever a report says something else."""
         self._handler = handler
@@ -70,10 +70,8 @@ class NodeResources:
         self._started = False
         self._behind = False
         self._waiting: tuple[Snapshot, bool] | None = None  # accepted as soon as the store can
-        self._applied: dict[ResourceKey, str] = {}
-        self._removed: set[ResourceKey] = set()
-        self._store_failures = 0
-        self._store_due = 0.0
+        self._health = StoreHealth(pacing.store, rng, self._differs)
+        self._confirm = Confirmations(store, self._health)
         self._round_due = 0.0
 
     # --- what it says
@@ -97,6 +95,11 @@ class NodeResources:
             or accepted.unconfirmed
             or any(not accepted.keeps(key) for key in self.orphans)
         )
+
+    @property
+    def store_error(self) -> str | None:
+        """Why the store takes no change now."""
+        return self._health.error
 
     @property
     def behind(self) -> bool:
@@ -155,8 +158,8 @@ class NodeResources:
         times = [self._round_due]
         if self._orphans.scanning:
             times.append(0.0)
-        if self._waiting or self._applied or self._removed:
-            times.append(self._store_due)
+        if self._waiting or self._confirm.waiting:
+            times.append(self._health.due)
         if (task := self.reconciler.due()) is not None:
             times.append(task)
         return min(times)
@@ -164,7 +167,7 @@ class NodeResources:
     def work(self, until: float) -> None:
         """Do what is due, until the clock says `until`. Raises StoreBroken."""
         now = self._clock()
-        if self._waiting and now >= self._store_due:
+        if self._waiting and now >= self._health.due:
             snapshot, retained = self._waiting
             self._take(snapshot, retained=retained)
         if now >= self._round_due and not self._orphans.scanning:
@@ -172,7 +175,7 @@ class NodeResources:
             self._begin_round()
         while (now := self._clock()) < until and self._step(now):
             pass
-        self._flush()
+        self._confirm.flush(self._clock())
 
     def _step(self, now: float) -> bool:
         """One action, or one look at a file; False when nothing is due."""
@@ -206,10 +209,10 @@ class NodeResources:
         key = action.key
         if isinstance(outcome, Done):
             if isinstance(action, Drop):
-                self._removed.add(key)
+                self._confirm.removed(key)
                 log.info("resource removed", key=key)
             else:
-                self._applied[key] = action.sum
+                self._confirm.applied(key, action.sum)
                 if outcome.changed:
                     log.info("resource written", key=key)
             self._said.over(key)
@@ -251,13 +254,11 @@ class NodeResources:
             self.store.accept(
                 snapshot, live=not retained, orphans=self.orphans, behind=self._behind
             )
-        except StoreBroken:
-            raise
         except StoreError as error:
             self._waiting = (snapshot, retained)
-            self._store_failed(error)
+            self._health.failed(error, self._clock())
             return
-        self._store_works()
+        self._health.works()
         self._behind = False
         self.refused = None
         self.unreadable = None
@@ -276,9 +277,7 @@ class NodeResources:
 
     def _after_accept(self) -> None:
         rows = self.store.rows
-        # What was done for an earlier desire must not be confirmed for this one.
-        self._removed = {k for k in self._removed if k in rows and rows[k].leaving}
-        self._applied = {k: s for k, s in self._applied.items() if k in rows and rows[k].sum == s}
+        self._confirm.prune()
         self._orphans.adopt(rows)
         if self.reconciler.keys() - rows.keys():
             self._begin_round()  # a row that went without a removal left its file as an orphan
@@ -317,36 +316,8 @@ class NodeResources:
         self._orphans.begin(self.store.rows)
         self._round_due = self._clock() + self._pacing.round * self._rng.uniform(0.9, 1.1)
 
-    def _flush(self) -> None:
-        """Confirm in the store what is on disk."""
-        if not (self._applied or self._removed) or self._clock() < self._store_due:
-            return
-        try:
-            self.store.applied(self._applied)
-            self.store.removed(self._removed)
-        except StoreBroken:
-            raise
-        except StoreError as error:
-            self._store_failed(error)
-            return
-        self._applied, self._removed = {}, set()
-        self._store_works()
-
-    def _store_failed(self, error: StoreError) -> None:
-        self._store_failures += 1
-        pause = self._pacing.store.pause(self._store_failures, self._rng)
-        self._store_due = self._clock() + pause
-        self.store_error = str(error)
+    def _differs(self) -> None:
         self.changes += 1
-        if self._said.new("store", str(error)):
-            log.error("the store does not take a change", error=error)
-
-    def _store_works(self) -> None:
-        if self.store_error is not None:
-            log.info("the store works again", failures=self._store_failures)
-            self._said.over("store")
-            self.changes += 1
-        self._store_failures, self._store_due, self.store_error = 0, 0.0, None
 
 
 def _newer(one: tuple[Snapshot, bool], other: tuple[Snapshot, bool]) -> tuple[Snapshot, bool]:

@@ -20,6 +20,7 @@ from typing import Protocol, TypeVar
 from agent.model_uplink import ModelUplink
 from agent.models.sync import ModelSync
 from agent.pace import NEVER, Repeating, ReportPace, ReportTimes
+from agent.presence import ECHO_WAIT, OwnState
 from agent.reconciler import Backoff
 from agent.report import TimeText, build_report, fit
 from agent.resources import NodeResources
@@ -44,8 +45,6 @@ from nodecast.topics import Topics
 
 log = logger(__name__)
 
-OWN_SET_WAIT = 10.0
-"""Seconds after the SUBACK in which the own birth must have come back."""
 _RETRY = Backoff(1.0, 120.0)
 
 
@@ -127,15 +126,12 @@ class Uplink:
             renamed=resources.renamed,
         )
         self._pace = ReportPace(times, rng)
-        self._births = Repeating(_RETRY, rng)
+        self._own = OwnState(identity.node, identity.instance, rng)
         self._subscribes = Repeating(_RETRY, rng)
         self._said = Repeats()
         self._bridge: str | None = None
         self._seq = 0
         self._reported = -1  # the resources' `changes` that the pace knows of
-        self._echoed = False  # the own birth came back on this connection
-        self._wait_until = NEVER  # for the own ModelSet
-        self._leaving = False
         self.offline_said = False
 
     # --- what the loop asks
@@ -152,9 +148,9 @@ class Uplink:
             return NEVER
         return min(
             self._pace.due(),
-            self._births.due,
+            self._own.due(),
+            self._own.echo_due,
             self._subscribes.due,
-            self._wait_until,
             self._models.due(),
         )
 
@@ -190,7 +186,7 @@ class Uplink:
             self._topics.bridge_state(self._me.bridge),
             self._topics.state(node),
         ]
-        self._echoed = False
+        self._own.connecting()
         self._session.subscribe([Subscription(each) for each in filters], "subscribe")
 
     def _subscribed(self, event: Subscribed, now: float) -> None:
@@ -207,7 +203,7 @@ class Uplink:
         self._say_birth()
         self._pace.connected(now)
         self._models.connected(now)
-        self._wait_until = NEVER if self._models.released else now + OWN_SET_WAIT
+        self._own.born(now)
 
     def _received(self, event: Received, now: float) -> None:
         node = self._me.node
@@ -215,33 +211,14 @@ class Uplink:
         if event.topic == self._topics.resources(node):
             self._resources.receive(wire, retained=event.retained)
         elif event.topic == self._topics.state(node):
-            self._own_state(wire, event.retained, now)
+            presence = self._decoded(Presence, wire, "state")
+            self._own.shown(presence, retained=event.retained, now=now)
         elif event.topic == self._topics.models(node):
             self._own_models(wire, event.retained)
         elif event.topic == self._topics.bridge_state(self._me.bridge):
             self._bridge_state(wire, now)
         else:
             log.debug("message of a foreign topic dropped", topic=event.topic)
-
-    def _own_state(self, wire: Wire, retained: bool, now: float) -> None:
-        """What others are told of this node. Anything but this process online is put right."""
-        presence = self._decoded(Presence, wire, "state")
-        mine = presence is not None and presence.instance == self._me.instance
-        if presence is not None and mine and presence.online:
-            if not retained:
-                self._echoed = True
-                self._births.cancel()
-                self._wait_until = min(self._wait_until, now)
-        elif self._echoed and not self._leaving:
-            # Before the echo it is what was there before the birth, and the birth replaced it.
-            self._births.again(now)
-            if presence is not None and presence.online and self._said.new("twin"):
-                log.warning(
-                    "another agent speaks for this node: two devices from one image, or the same"
-                    " node name given twice",
-                    node=self._me.node,
-                    instance=presence.instance,
-                )
 
     def _own_models(self, wire: Wire, retained: bool) -> None:
         found = self._decoded(ModelSet, wire, "models") if retained else None
@@ -283,7 +260,7 @@ class Uplink:
             self._pace.refused(now, again=event.too_large)
             self._say_refused("report", event)
         elif isinstance(event.token, _Birth):
-            self._births.again(now)
+            self._own.refused(now)
             self._say_refused("birth", event)
         elif isinstance(event.token, _Farewell):
             self.offline_said = True
@@ -298,8 +275,7 @@ class Uplink:
         self.connected = False
         self._pace.lost()
         self._models.lost()
-        self._wait_until = NEVER
-        self._births.cancel()
+        self._own.lost()
         self._subscribes.cancel()
 
     # --- work
@@ -313,22 +289,21 @@ class Uplink:
             return
         if self._subscribes.take(now):
             self._subscribe()
-        if self._births.take(now):
+        if self._own.take(now):
             self._say_birth()
         if self._pace.due() <= now:
             self._say_report(now)
-        if now >= self._wait_until:
+        if self._own.take_echo(now) and not self._models.released:
             self._release()
         self._models.work(now, lambda: self._session.free)
 
     def _release(self) -> None:
         """What the broker keeps of the own ModelSet is known, or was waited for: ops may go."""
-        self._wait_until = NEVER
-        if not self._echoed:
+        if not self._own.echoed:
             log.warning(
                 "the own birth did not come back; model ops go without knowing the ModelSet that"
                 " the broker keeps",
-                waited_s=OWN_SET_WAIT,
+                waited_s=ECHO_WAIT,
             )
         self._models.release()
 
@@ -373,7 +348,7 @@ class Uplink:
 
     def leave(self, now: float) -> None:
         """The process ends: what was put off goes now."""
-        self._leaving = True
+        self._own.leave()
         self._pace.hasten(now)
 
     def say_offline(self) -> None:
