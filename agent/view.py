@@ -18,6 +18,7 @@ from agent.disk import DiskState, read_models, read_state, reading
 from agent.live import LiveStatus, read_live
 from agent.lock import agent_runs
 from agent.reconciler import State
+from agent.report import OMITTED, ORPHAN
 from agent.store.records import Row
 from nodecast.messages import NONE, ModelSet, ResourceReport
 
@@ -33,11 +34,16 @@ class View:
 
     @property
     def resources(self) -> list[ResourceReport]:
-        """The resources by key: as the agent said, less what the store no longer has."""
+        """The resources by key: as the agent said, less what the store no longer has.
+
+        The agent's word may be a moment old, or its last one before it was killed: of what is in
+        no row it counts only for what never is in one.
+        """
         said = {each.key: each for each in self.live.report.resources} if self.live else {}
         found = {str(row.key): _of_row(row) for row in self.disk.rows.values()}
         for key, entry in said.items():
-            if key not in found or found[key].digest == entry.digest:
+            row = found.get(key)
+            if row.digest == entry.digest if row else entry.reason in (ORPHAN, OMITTED):
                 found[key] = entry
         return [found[key] for key in sorted(found)]
 
