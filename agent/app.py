@@ -51,7 +51,6 @@ _LONGEST_WAIT = 5.0
 """Seconds: no wait is longer, so that a mistake in a deadline costs little."""
 _FIRST_LOOK = 10.0
 """Seconds that the broker waits for the first look at the model config: a disk may hang."""
-_LIVE_PAUSE = 1.0
 _LEAVE = 2.0
 
 
@@ -76,8 +75,7 @@ class App:
         self._stopping = False
         self._ready = False
         self._live = LiveFile(settings.state)
-        self._live_due = 0.0
-        self._live_said: object = None
+        self._connected: bool | None = None
 
     def run(self) -> None:
         """Serve until a signal.
@@ -195,9 +193,7 @@ class App:
         self._tend()
 
     def _wait(self) -> float:
-        due = min(self._resources.due(), self._uplink.due())
-        if self._live_state() != self._live_said:
-            due = min(due, self._live_due)
+        due = min(self._resources.due(), self._uplink.due(), self._live.due(self._live_state()))
         wait = min(max(0.0, due - self._clock()), _LONGEST_WAIT)
         pause = self._notifier.pause
         return wait if pause is None else min(wait, pause)
@@ -220,10 +216,11 @@ class App:
             self._ready = True
             self._notifier.ready("serving from disk")
         self._notifier.alive()
-        now = self._clock()
-        state = self._live_state()
-        if state != self._live_said and now >= self._live_due:
-            self._write_live(now, state)
+        if self._uplink.connected != self._connected:
+            self._connected = self._uplink.connected
+            self._since = self._text(self._clock())
+            self._notifier.status("connected" if self._connected else "not connected")
+        self._live.tend(self._live_state(), self._clock(), self._live_status)
 
     # --- the status file
 
@@ -241,32 +238,24 @@ class App:
             resources.unreadable,
         )
 
-    def _write_live(self, now: float, state: object, *, stopped: bool = False) -> None:
-        connected = self._uplink.connected and not stopped
-        said = self._live_said
-        if not isinstance(said, tuple) or said[0] != connected:
-            self._since = self._text(now)
-            self._notifier.status("connected" if connected else "not connected, serving from disk")
-        self._live_said, self._live_due = state, now + _LIVE_PAUSE
-        resources = self._resources
-        self._live.write(
-            LiveStatus(
-                version=__version__,
-                instance=self._instance,
-                started=self._started,
-                broker=self._settings.mqtt.url,
-                connected=connected,
-                since=self._since,
-                written=self._text(now),
-                stopped=stopped,
-                ready=self._ready,
-                behind=resources.behind,
-                unreadable=resources.unreadable,
-                store_error=resources.store_error,
-                subscription_error=self._uplink.subscription_error,
-                report=build_report(resources, self._node, self._instance, 0, now, self._text),
-                models=self._models.model_set(),
-            )
+    def _live_status(self, *, stopped: bool = False) -> LiveStatus:
+        resources, now = self._resources, self._clock()
+        return LiveStatus(
+            version=__version__,
+            instance=self._instance,
+            started=self._started,
+            broker=self._settings.mqtt.url,
+            connected=self._uplink.connected and not stopped,
+            since=self._since,
+            written=self._text(now),
+            stopped=stopped,
+            ready=self._ready,
+            behind=resources.behind,
+            unreadable=resources.unreadable,
+            store_error=resources.store_error,
+            subscription_error=self._uplink.subscription_error,
+            report=build_report(resources, self._node, self._instance, 0, now, self._text),
+            models=self._models.model_set(),
         )
 
     # --- the way out
@@ -285,7 +274,7 @@ class App:
                     break
                 for event in self._session.poll(rest):
                     self._uplink.handle(event, self._clock())
-        self._write_live(self._clock(), None, stopped=True)
+        self._live.write(self._live_status(stopped=True))
 
     def _close_session(self) -> None:
         """Also after an error: a DISCONNECT takes the will back, so the last word is said here."""

@@ -7,16 +7,19 @@ the power, and nothing in the agent ever reads it back.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
+from agent.pace import NEVER
 from nodecast.log import Repeats, logger
 from nodecast.messages import ModelSet, Report
 
 log = logger(__name__)
 
 FILE = "status.json"
+PAUSE = 1.0
 MAX_BYTES = 64 * 1024 * 1024
 
 
@@ -41,11 +44,26 @@ class LiveStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LiveFile:
-    """Writes the file; owned by the loop thread."""
+    """Writes the file when it would say something else, at most every `PAUSE` seconds.
+
+    Owned by the loop thread.
+    """
 
     def __init__(self, state_dir: Path) -> None:
         self._path = state_dir / FILE
         self._said = Repeats()
+        self._state: object = None
+        self._next = 0.0
+
+    def due(self, state: object) -> float:
+        """When to call `tend`; `state` differs whenever the file would say something else."""
+        return NEVER if state == self._state else self._next
+
+    def tend(self, state: object, now: float, status: Callable[[], LiveStatus]) -> None:
+        """Write what `status` gives, if it is due."""
+        if now >= self.due(state):
+            self._state, self._next = state, now + PAUSE
+            self.write(status())
 
     def write(self, status: LiveStatus) -> None:
         """Replace the file. A disk that takes no more is said once, and nothing depends on it."""

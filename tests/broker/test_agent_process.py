@@ -254,7 +254,7 @@ def test_two_agents_on_one_state_directory_end_with_69(
     second.start()
     assert second.wait() == 69
     assert "another agent runs on" in agent.log
-    assert agent.status()["connected"]
+    eventually(lambda: agent.status()["connected"], what="the first goes on")
 
 
 def test_systemd_hears_ready_before_any_broker_and_stopping(tmp_path: Path) -> None:
