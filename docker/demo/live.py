@@ -5,6 +5,7 @@ The main thread only. It ends with an interrupt, or when a process of the stage 
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import time
@@ -63,7 +64,7 @@ class Changes:
 
 def show(stage: Stage) -> None:
     """Draw until an interrupt. Raises DemoFailed when a part of the stage has failed."""
-    terminal = sys.stdout.isatty()
+    terminal = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
     changes = Changes()
     if terminal:
         _write(_ENTER)

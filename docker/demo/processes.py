@@ -161,6 +161,7 @@ def run_to_end(arguments: Sequence[str], within: float) -> subprocess.CompletedP
             check=False,
             encoding="utf-8",
             env=_environment(),
+            start_new_session=True,  # a Ctrl-C is the demo's alone: this ends by itself
             stdin=subprocess.DEVNULL,
             timeout=within,
         )

@@ -69,8 +69,8 @@ def _walk(walk: Walk) -> None:
         print(f"{number:>2}/{len(steps)}  {step.title:<76}", end="", flush=True)
         try:
             took = walk.run(step)
-        except (DemoFailed, Interrupted):
-            print("  FAILED")
+        except DemoFailed:
+            print("  FAILED", flush=True)
             raise
         print(f"  {took:5.1f} s", flush=True)
     print(f"all {len(steps)} steps came out as expected, in {time.monotonic() - started:.0f} s")

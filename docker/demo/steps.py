@@ -223,7 +223,7 @@ class Walk:
     def _untouched(self, node: str, before: dict[str, tuple[int, int]]) -> None:
         after = self._stage.nodes[node].tree.identities()
         if after != before:
-            written = sorted(path for path, _ in set(after.items()) ^ set(before.items()))
+            written = sorted({path for path, _ in after.items() ^ before.items()})
             raise DemoFailed(f"{node}: files were written that had not changed: {written}")
 
     def _without_agent(self) -> Difference:

@@ -100,6 +100,19 @@ def test_a_signal_ends_the_live_demo_and_all_that_it_started(
     assert list(started.directory.iterdir()) == []
 
 
+def test_steps_that_are_interrupted_are_no_success(tmp_path: Path) -> None:
+    demo = Demo(tmp_path, "--once")
+    try:
+        demo.says(" 2/")
+        demo.process.send_signal(signal.SIGINT)
+        code = demo.process.wait(_ENDED_WITHIN)
+    finally:
+        demo.end()
+
+    assert code == 130, demo.output
+    assert demo.children() == {}
+
+
 def test_a_part_that_dies_fails_the_demo_and_ends_the_others(started: Demo) -> None:
     (bridge,) = (pid for pid, command in started.children().items() if "nodecast-bridge" in command)
     os.kill(bridge, signal.SIGKILL)
