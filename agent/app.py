@@ -283,9 +283,13 @@ class App:
         self._session.close(self._clock() + _LEAVE)
 
     def _text(self, moment: float) -> str:
-        """A moment of the monotonic clock as a time of day, for people's eyes."""
-        at = time.time() - (time.monotonic() - moment)
-        return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
+        """A moment of the monotonic clock as a time of day, for people's eyes; empty where the
+        clock says a time that no calendar has."""
+        try:
+            at = datetime.fromtimestamp(time.time() - (time.monotonic() - moment), UTC)
+        except (ValueError, OverflowError, OSError):
+            return ""
+        return at.isoformat(timespec="seconds")
 
 
 def _op_message(topic: str, op: ModelOp) -> Outgoing:

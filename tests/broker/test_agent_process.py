@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from nodecast.messages import Report
-from tests.support.agents import MODELS, OPS, RESOURCES, STATE, AgentProcess, Hand
+from tests.support.agents import MODELS, OPS, RESOURCES, STATE, STATUS, AgentProcess, Hand
 from tests.support.device import resource
 from tests.support.mosquitto import Broker, free_port
 from tests.support.mqtt import Observer, observing
@@ -284,3 +284,71 @@ def test_m6_connected_but_no_snapshot_ever_seen_is_visible(agent: AgentProcess, 
     hand.online()
     eventually(lambda: agent.status().get("connected"), what="status says connected")
     assert "connected, but no snapshot ever seen" in agent.run("status").stdout
+
+
+def test_m5_two_devices_with_one_name_corrupt_nothing(
+    agent: AgentProcess, hand: Hand, broker: Broker
+) -> None:
+    second = AgentProcess(agent.root.parent / "second", broker.url)
+    try:
+        agent.start()
+        hand.online()
+        second.start()
+        hand.say((5, 1), [resource(A)])
+        eventually(lambda: agent.values == second.values == {A: 1}, 30, what="both have it")
+        said = "is another client connected with the same client id?"
+        eventually(lambda: said in agent.log + second.log, 30, what="the likely cause is named")
+        second.kill()
+        hand.say((5, 2), [resource(A, 2), resource(B)])
+        eventually(lambda: agent.values == {A: 2, B: 1}, 30, what="the one that is left goes on")
+    finally:
+        second.kill()
+
+
+def test_m4_a_stream_of_snapshots_over_broker_restarts_ends_in_the_last(
+    agent: AgentProcess, broker: Broker
+) -> None:
+    agent.start()
+    instances = set()
+    for epoch in (5, 6, 7):
+        with observing(broker.port) as observer:
+            hand = Hand(observer)
+            instances.add(hand.online().instance)
+            for revision in range(1, 41):
+                hand.say((epoch, revision), [resource(A, revision), resource(B, epoch)])
+            if epoch == 7:
+                hand.reported((7, 40))
+        if epoch < 7:
+            broker.kill()
+            broker.start()
+    eventually(lambda: agent.values == {A: 40, B: 7}, what="the last snapshot")
+    assert len(instances) == 1
+
+
+def test_b5_reconnections_write_no_file_and_send_no_op(agent: AgentProcess, tmp_path: Path) -> None:
+    broker = Broker(tmp_path / "kept", persistent=True)
+    agent.settings["mqtt_url"] = broker.url
+    agent.models(m1="s3://one")
+    with broker:
+        agent.start()
+        with observing(broker.port) as observer:
+            kept = Hand(observer)
+            kept.online()
+            kept.say((5, 1), [resource(f"Dataset.sedna.io/default/k{i}") for i in range(100)])
+            kept.reported((5, 1))
+            eventually(lambda: kept.model_set() and kept.model_set().seq == 1, what="the op")
+            eventually(lambda: len(agent.values) == 100, what="all files")
+        before = {p: p.stat().st_ino for p in agent.tree.rglob("*")}
+        for _ in range(4):
+            broker.restart()
+            with observing(broker.port) as observer:
+                again = Hand(observer)
+                eventually(lambda on=observer: _live(on, STATUS), what="a report")
+                assert again.ops() == []
+        assert {p: p.stat().st_ino for p in agent.tree.rglob("*")} == before
+        assert agent.log.count("snapshot accepted") == 1
+        assert agent.stop() == 0
+
+
+def _live(observer: Observer, topic: str) -> bool:
+    return any(not seen.retained for seen in observer.of(topic))
