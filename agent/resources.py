@@ -252,7 +252,11 @@ class NodeResources:
         before = self.accepted.version
         try:
             self.store.accept(
-                snapshot, live=not retained, orphans=self.orphans, behind=self._behind
+                snapshot,
+                live=not retained,
+                orphans=self.orphans,
+                behind=self._behind,
+                gone=self._not_on_disk(snapshot),
             )
         except StoreError as error:
             self._waiting = (snapshot, retained)
@@ -274,6 +278,18 @@ class NodeResources:
         )
         for each in snapshot.unread:
             log.warning("resource of the snapshot does not read", key=each.key, reason=each.reason)
+
+    def _not_on_disk(self, snapshot: Snapshot) -> set[ResourceKey]:
+        """What a store that is behind has, that `snapshot` keeps unnamed, and that the files no
+        longer have so: the node keeps what it has, and that are the files."""
+        if not self._behind:
+            return set()
+        named = {each.key for each in snapshot.resources}
+        return {
+            key
+            for key, row in self.store.rows.items()
+            if key not in named and snapshot.keeps(key) and not self._handler.holds(key, row.sum)
+        }
 
     def _after_accept(self) -> None:
         rows = self.store.rows

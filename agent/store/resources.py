@@ -12,7 +12,7 @@ Owned by the loop thread; every write waits for the disk (3 ms, 13 at worst, on 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -71,14 +71,17 @@ class ResourceStore:
         live: bool,
         orphans: Iterable[ResourceKey] = (),
         behind: bool = False,
+        gone: Collection[ResourceKey] = (),
     ) -> None:
         """Make `snapshot` the desired set.
 
         What it neither names nor keeps is leaving. `live`: it came without the retain flag, so the
         bridge speaks now: then `orphans` (keys of files that no row knows) may leave as well.
         `behind`: the store was behind the disk until now; only a live snapshot ends that doubt.
+        `gone`: keys that are no longer on the disk as their rows say; where the snapshot keeps
+        them without naming them, their rows go.
         """
-        changed = self._changed(snapshot, orphans if live else ())
+        changed = self._changed(snapshot, orphans if live else (), gone)
         accepted = Accepted(
             self.accepted.bridge,
             snapshot.version,
@@ -125,7 +128,10 @@ class ResourceStore:
     # --- within
 
     def _changed(
-        self, snapshot: Snapshot, orphans: Iterable[ResourceKey]
+        self,
+        snapshot: Snapshot,
+        orphans: Iterable[ResourceKey],
+        gone: Collection[ResourceKey],
     ) -> dict[ResourceKey, Row | None]:
         """The rows that differ from those in memory; None: the row goes without a removal."""
         changed: dict[ResourceKey, Row | None] = {}
@@ -138,7 +144,9 @@ class ResourceStore:
             if key in named:
                 continue
             kept = snapshot.keeps(key)
-            if kept and row.leaving:
+            if kept and key in gone:
+                changed[key] = None
+            elif kept and row.leaving:
                 # Not removed yet, and wanted for all we know now. Without a desired content (it
                 # was an orphan) it is one again.
                 changed[key] = replace(row, leaving=False) if row.sum else None

@@ -20,6 +20,7 @@ from nodecast.messages import (
     Ledger,
     ModelOp,
     ModelSet,
+    Presence,
     Report,
     Snapshot,
     Wire,
@@ -73,6 +74,7 @@ class Agent(Process):
         self.tree = self.state_dir / "resources"
         self.config = root / node / "models" / "models.json"
         self.config.parent.mkdir(parents=True, exist_ok=True)
+        self._before: str | None = None
         self._options = [
             *("--node", node, "--state-dir", str(self.state_dir)),
             *("--model-config-dir", str(self.config.parent), "--mqtt-url", url),
@@ -80,6 +82,23 @@ class Agent(Process):
         super().__init__(
             root / f"{log}.log", ["nodecast-agent", "run", *self._options], AGENT_SETTINGS
         )
+
+    def start(self, *extra: str) -> None:
+        self._before = self._last_instance()
+        super().start(*extra)
+
+    @property
+    def instance(self) -> str | None:
+        """The instance that runs, once it serves from its disk."""
+        last = self._last_instance()
+        return last if last != self._before else None
+
+    def _last_instance(self) -> str | None:
+        try:
+            found: str = json.loads((self.state_dir / "status.json").read_bytes())["instance"]
+        except FileNotFoundError:
+            return None
+        return found
 
     def disk(self) -> dict[str, Object]:
         """The resources on disk, by key."""
@@ -169,10 +188,14 @@ class Look:
         wire = self._wire(f"bridge/{bridge}/nodes")
         return decode(Ledger, wire) if wire else None
 
+    def presence(self, topic: str) -> Presence | None:
+        wire = self._wire(topic)
+        return decode(Presence, wire) if wire else None
+
     def online(self, topic: str) -> bool | None:
         """What the presence at `topic` says; None where there is none."""
-        wire = self._wire(topic)
-        return bool(json.loads(wire.payload)["online"]) if wire else None
+        presence = self.presence(topic)
+        return presence.online if presence else None
 
     def ops(self, node: str) -> list[ModelOp]:
         """The model ops of a node that came since this look began, in order."""
@@ -262,7 +285,8 @@ class Fleet:
 
     def should_be(self, placed: Mapping[str, Collection[Object]], within: float = WITHIN) -> None:
         """Wait until each node has exactly these objects, as they were put: on its disk, in its
-        snapshot at the broker, and in its report, with no kind held."""
+        snapshot at the broker, and in its report, with no kind held. Only what the processes that
+        run now have said counts."""
         with self.look() as look:
             try:
                 eventually(lambda: not self._differences(placed, look), within, every=0.05)
@@ -275,6 +299,16 @@ class Fleet:
     ) -> None:
         """As `should_be`, of the disks alone: there may be no broker."""
         eventually(lambda: not self._on_disks(placed), within, every=0.05, what="the disks")
+
+    def _bridge_instance(self, look: Look) -> str | None:
+        """The instance of the bridge, once the one that runs is in charge; while none runs, the
+        one that was."""
+        presence = look.presence("bridge/default/state")
+        if presence is None:
+            return None
+        epoch = f"bridge=default epoch={presence.epoch} "
+        current = not self.bridge.running or self.bridge.logged(epoch, self.bridge.started_at)
+        return presence.instance if current else None
 
     def _on_disks(self, placed: Mapping[str, Collection[Object]]) -> list[str]:
         return [
@@ -292,6 +326,8 @@ class Fleet:
                 continue
             sent = {each.key: json.loads(each.body) for each in snapshot.resources}
             lines += _differ(f"{node}, snapshot", things, sent)
+            lines += _unlike(f"{node}, instance", self.agents[node].instance, report.instance)
+            lines += _unlike(f"{node}, bridge", self._bridge_instance(look), snapshot.instance)
             lines += _unlike(f"{node}, held", set(), set(snapshot.held_kinds))
             said = (report.version, report.digest, report.incomplete, report.refused)
             lines += _unlike(

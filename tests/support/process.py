@@ -48,13 +48,16 @@ def run_to_end(
 
 
 class Process:
-    """A command that goes on until it is stopped; it may be started again. `settings` may change
-    between two starts."""
+    """A command that goes on until it is stopped; it may be started again. `settings`, and the
+    further `variables` of its environment, may change between two starts."""
 
     def __init__(
         self, log: Path, arguments: Sequence[str], settings: Mapping[str, object] | None = None
     ) -> None:
         self.settings = dict(settings or {})
+        self.variables: dict[str, str] = {}
+        self.started_at = 0
+        """Where in the log the last start begins."""
         self._log = log
         self._command = [command(arguments[0]), *arguments[1:]]
         self._process: subprocess.Popen[bytes] | None = None
@@ -75,13 +78,14 @@ class Process:
     def start(self, *extra: str) -> None:
         """Start it, with `extra` arguments for this once."""
         assert not self.running
+        self.started_at = len(self.log)
         with self._log.open("ab") as output:
             self._process = subprocess.Popen(
                 [*self._command, *extra],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env=environment(self.settings),
+                env=environment(self.settings) | self.variables,
             )
 
     def ask_to_stop(self) -> None:
@@ -91,6 +95,13 @@ class Process:
         """SIGTERM; the exit code."""
         self.ask_to_stop()
         return self.wait(STOP_WITHIN)
+
+    def freeze(self) -> None:
+        """It stands still until `thaw`."""
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self._signal(signal.SIGCONT)
 
     def kill(self) -> None:
         """SIGKILL, and wait until it has ended."""
