@@ -87,7 +87,7 @@ class Charge:
         if ledger.bridge != self._identity.bridge:
             log.error("the ledger is another bridge's and counts as lost", bridge=ledger.bridge)
             return
-        if self.phase is Phase.READING:
+        if self.phase in (Phase.READING, Phase.LISTING):  # in LISTING: another one starts too
             self.ledger = ledger
         self._check(ledger)
 

@@ -106,10 +106,16 @@ class BridgeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             raise SettingsError(f"bridge: {error}") from error
         if not self.source or len(self.source) > 253:
             raise SettingsError("source: must be 1 to 253 characters")
+        if self.manifests == "":
+            raise SettingsError("manifests is empty: give a directory")
+        self.placement()
 
     def placement(self) -> Rules:
         """The table of placement rules. Raises SettingsError."""
-        return Rules([*built_in(self.group), *map(_rule, self.rules)])
+        try:
+            return Rules([*built_in(self.group), *map(_rule, self.rules)])
+        except SettingsError as error:
+            raise SettingsError(f"rules: {error}") from error
 
     def policy(self) -> Policy:
         """The times of the core."""

@@ -70,6 +70,7 @@ def _walk(value: Any, steps: tuple[str | None, ...], where: str) -> Iterator[tup
         return
     if not isinstance(value, dict):
         raise ObjectError(f"{where or 'the object'} is {shape(value)}, not an object")
-    plain = _STEP.fullmatch(step)
-    name = f"{where}.{step}".lstrip(".") if plain and plain["word"] else f"{where}['{step}']"
+    plain = _STEP.match(step)
+    is_word = plain is not None and plain["word"] == step
+    name = f"{where}.{step}".lstrip(".") if is_word else f"{where}['{step}']"
     yield from _walk(value.get(step), rest, name)

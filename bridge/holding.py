@@ -35,6 +35,7 @@ class KindView:
     answered_at: float = -math.inf
     listed_at: float = -math.inf
     lost_at: float = -math.inf
+    glimpsed: bool = False  # a cause came, and may have gone, since the last update
     caused: bool = False  # there is a cause to hold it
     cause_at: float = -math.inf  # when one was seen last, or seen gone
     held: bool = False
@@ -79,6 +80,8 @@ class Holding:
         view.answered_at = max(view.answered_at, event.asked_at)
         if event.status is KindStatus.OK:
             view.listed_at = max(view.listed_at, event.asked_at)
+        else:
+            view.glimpsed = True
 
     def changed(self, delta: Delta, now: float) -> None:
         """The catalog changed: remember what was lost, and when."""
@@ -120,6 +123,7 @@ class Holding:
         """Decide anew what is held and what waits. Nothing is before the bridge takes charge."""
         if self._charged_at is None:
             return
+        self._cause([k for k, v in self._kinds.items() if v.glimpsed], now)
         unseen = [k for k, v in self._kinds.items() if v.status is not KindStatus.OK]
         caused = self._cause(unseen, now)
         for kind, view in self._kinds.items():
@@ -142,6 +146,7 @@ class Holding:
         for kind in closure:
             view = self._kinds[kind]
             view.held = view.caused = True
+            view.glimpsed = False
             view.cause_at = now
         return closure
 

@@ -16,6 +16,7 @@ from bridge.fields import FieldPath, shape
 from bridge.placement import Reference, Rule, Rules
 from nodecast.errors import InvalidName, ObjectError
 from nodecast.messages.snapshot import resource_digest
+from nodecast.messages.version import MAX_NUMBER
 from nodecast.names import (
     KindName,
     NodeName,
@@ -120,7 +121,9 @@ def _key(
 ) -> tuple[ResourceKey, str]:
     try:
         name = object_name(metadata.get("name"))
-        namespace = namespace_name(metadata.get("namespace") or default) if rule.namespaced else ""
+        given = metadata.get("namespace")
+        namespace = default if given is None or given == "" else given
+        namespace = namespace_name(namespace) if rule.namespaced else ""
     except InvalidName as error:
         raise ObjectError(f"metadata: {error}") from error
     return resource_key(kind, namespace, name), namespace
@@ -149,7 +152,9 @@ def _project(
 def _check_metadata(metadata: dict[str, Any]) -> None:
     """The types that the other side relies on. Raises ObjectError."""
     for name in ("labels", "annotations"):
-        table = metadata.get(name) or {}
+        table = metadata.get(name)
+        if table is None:
+            continue
         if not isinstance(table, dict):
             raise ObjectError(f"metadata.{name} is {shape(table)}, not an object")
         for key, value in table.items():
@@ -158,8 +163,10 @@ def _check_metadata(metadata: dict[str, Any]) -> None:
     uid, generation = metadata.get("uid"), metadata.get("generation")
     if uid is not None and not isinstance(uid, str):
         raise ObjectError(f"metadata.uid is {shape(uid)}, not a string")
-    if generation is not None and (type(generation) is not int or generation < 0):
-        raise ObjectError("metadata.generation is not a number from 0 on")
+    if generation is not None and (
+        type(generation) is not int or not 0 <= generation <= MAX_NUMBER
+    ):
+        raise ObjectError(f"metadata.generation is not a number from 0 to {MAX_NUMBER}")
 
 
 def _nodes(rule: Rule, obj: dict[str, Any]) -> Iterator[NodeName]:

@@ -66,7 +66,7 @@ def make_rule(
             references(follows),
             namespaced,
         )
-    except InvalidName as error:
+    except (InvalidName, SettingsError) as error:
         raise SettingsError(f"rule for {kind!r}: {error}") from error
 
 
@@ -116,6 +116,11 @@ class Rules:
                     raise SettingsError(
                         f"rule for {rule.kind} refers to {reference.kind}, which has no rule:"
                         " add one for it"
+                    )
+                if self._rules[reference.kind].namespaced and not rule.namespaced:
+                    raise SettingsError(
+                        f"rule for {rule.kind}, which has no namespace, refers to"
+                        f" {reference.kind}, which has: it could never find one"
                     )
 
     @property

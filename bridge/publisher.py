@@ -30,7 +30,7 @@ from bridge.tokens import SnapshotToken
 from bridge.writer import SnapshotWriter
 from nodecast.backoff import Backoff
 from nodecast.log import Repeats, logger
-from nodecast.messages import Version
+from nodecast.messages import NONE, Version
 from nodecast.names import KindName, NodeName
 from nodecast.session import Outgoing, Refused
 
@@ -81,6 +81,7 @@ class Publisher:
         self._said = Repeats()
         self._ready: dict[NodeName, None] = {}
         self._later: list[tuple[float, int, NodeName]] = []
+        self._wakes: dict[NodeName, float] = {}  # the earliest entry of each node in `_later`
         self._blocked: set[NodeName] = set()
         self._again: dict[NodeName, None] = {}
         self._order = itertools.count()
@@ -195,7 +196,10 @@ class Publisher:
         `in_ledger`: the names in the acknowledged ledger. Changed nodes come before repairs.
         """
         while self._later and self._later[0][0] <= now:
-            self._ready[heapq.heappop(self._later)[2]] = None
+            at, _, node = heapq.heappop(self._later)
+            if self._wakes.get(node) == at:
+                del self._wakes[node]
+                self._ready[node] = None
         while self._ready and port.free > _RESERVED:
             node = next(iter(self._ready))
             del self._ready[node]
@@ -269,12 +273,16 @@ class Publisher:
         self._look_later(node, until)
 
     def _look_later(self, node: NodeName, at: float) -> None:
-        heapq.heappush(self._later, (at, next(self._order), node))
+        """An earlier look is early enough: it finds out how long to wait from then on."""
+        if at < self._wakes.get(node, math.inf):
+            self._wakes[node] = at
+            heapq.heappush(self._later, (at, next(self._order), node))
 
     def _stamp(self, node: NodeName, state: NodeState, content: Content) -> bool:
         try:
             state.stamp(content, self.epoch)
         except OverflowError as error:
+            state.floor, state.renew = NONE, False  # served again once the node has forgotten it
             if self._said.new((node, "version"), str(error)):
                 log.error(
                     "no version is left for the node: empty its agent's store",

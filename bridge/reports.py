@@ -61,6 +61,7 @@ class Reports:
         self._rng = rng
         self._of: dict[NodeName, Reporter] = {}
         self._later: list[tuple[float, NodeName]] = []
+        self._wakes: dict[NodeName, float] = {}  # the earliest entry of each node in `_later`
 
     def arrived(self, node: NodeName, report: Report, now: float) -> bool:
         """Keep a report; False for one that is not newer than the last of its instance."""
@@ -91,7 +92,9 @@ class Reports:
         if judgement is Judgement.BEHIND:
             at = max(at, reporter.arrived_at + self._lag)
         if now < at:
-            heapq.heappush(self._later, (at, node))
+            if at < self._wakes.get(node, math.inf):
+                self._wakes[node] = at
+                heapq.heappush(self._later, (at, node))
             return False
         reporter.answered = True
         reporter.answers += 1
@@ -102,7 +105,10 @@ class Reports:
         """The nodes whose reports are to be judged again."""
         nodes = []
         while self._later and self._later[0][0] <= now:
-            nodes.append(heapq.heappop(self._later)[1])
+            at, node = heapq.heappop(self._later)
+            if self._wakes.get(node) == at:
+                del self._wakes[node]
+                nodes.append(node)
         return nodes
 
     @property

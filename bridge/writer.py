@@ -13,8 +13,9 @@ from nodecast.session import Outgoing, wire_size
 from nodecast.topics import Topics
 
 _GREATEST = Version(MAX_NUMBER, MAX_NUMBER)
-_ENVELOPE = 1024
-"""Bytes that are enough for a snapshot's fields, its topic and its MQTT properties."""
+_ENVELOPE = 4096
+"""Bytes that are enough for a snapshot's fields, its topic and its MQTT properties, however long
+the names and the prefix are."""
 
 
 class SnapshotWriter:

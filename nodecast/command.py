@@ -17,7 +17,7 @@ import msgspec
 
 from nodecast import __version__
 from nodecast.errors import EXIT_OK, EXIT_PROBLEM, EXIT_USAGE, NodecastError
-from nodecast.log import set_up
+from nodecast.log import one_line, set_up
 from nodecast.settings import load
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -68,7 +68,7 @@ def run_command(group: click.Group, arguments: list[str] | None = None) -> int:
     except click.Abort:
         return EXIT_PROBLEM
     except NodecastError as error:
-        click.echo(f"{group.name}: {error}", err=True)
+        click.echo(one_line(f"{group.name}: {error}"), err=True)
         return error.exit_code
     except BrokenPipeError:
         sys.stderr.close()

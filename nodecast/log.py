@@ -7,6 +7,7 @@ once and counted: see `Repeats`.
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import sys
@@ -82,13 +83,14 @@ class _Text(logging.Formatter):
         self._journal = journal
 
     def format(self, record: logging.LogRecord) -> str:
-        event = _one_line(record.getMessage())
+        event = one_line(record.getMessage())
         fields = " ".join(f"{k}={_value(v)}" for k, v in _fields(record).items())
         line = f"{record.levelname.lower():7} {record.name}: {event}" + (
             f"  {fields}" * bool(fields)
         )
         if record.exc_info:
-            line += "\n" + self.formatException(record.exc_info)
+            trace = self.formatException(record.exc_info).splitlines()
+            line += "".join(f"\n    {one_line(part)}" for part in trace)
         if self._journal:
             priority = f"<{_PRIORITY.get(record.levelno, 5)}>"
             return "\n".join(priority + part for part in line.splitlines())
@@ -106,7 +108,10 @@ class _Json(logging.Formatter):
         if record.exc_info:
             entry["traceback"] = self.formatException(record.exc_info)
         entry |= {k: v for k, v in _fields(record).items() if k not in entry}
-        return orjson.dumps(entry, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
+        try:
+            return orjson.dumps(entry, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
+        except TypeError:  # what orjson has no JSON for: a file name that is no UTF-8
+            return json.dumps(entry, default=str)
 
 
 def _fields(record: logging.LogRecord) -> dict[str, object]:
@@ -118,7 +123,7 @@ def _time(record: logging.LogRecord) -> str:
     return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
     """Control characters escaped: what came from outside must not start a line of its own."""
     return text if text.isprintable() else text.encode("unicode_escape").decode()
 
@@ -127,7 +132,7 @@ def _value(value: object) -> str:
     text = str(value)
     if text and text.isprintable() and not any(c in ' "=' for c in text):
         return text
-    return orjson.dumps(text if text.isprintable() else _one_line(text)).decode()
+    return orjson.dumps(one_line(text)).decode()
 
 
 def set_up(form: LogFormat = "text", level: str = "info", stream: TextIO | None = None) -> None:

@@ -8,6 +8,7 @@ k8s.io/apimachinery `validation`), so that whatever a cluster accepts as a node 
 from __future__ import annotations
 
 import re
+import reprlib
 from typing import NewType
 
 from nodecast.errors import InvalidName
@@ -33,8 +34,8 @@ MAX_LABEL = 63
 
 
 def _show(value: object) -> str:
-    """The value as it may stand in an error: quoted, and never long."""
-    text = repr(value)
+    """The value as it may stand in an error: quoted, never long, however deep it is."""
+    text = repr(value) if isinstance(value, str) else reprlib.repr(value)
     return text if len(text) <= 80 else f"{text[:60]}… ({len(text)} characters)"
 
 

@@ -71,11 +71,15 @@ def load(
     for key, value in (flags or {}).items():
         if value is not None:
             _put(tree, key, value)
-            origin[key] = "flag --" + key.rpartition(".")[2].replace("_", "-")
+            origin[key] = "flag --" + re.sub(r"[._]", "-", key)
     try:
         return msgspec.convert(tree, kind)
     except msgspec.ValidationError as error:
         raise SettingsError(_explain(error, kind, path, origin)) from error
+    except SettingsError as error:  # of a type's own check; it begins with the key
+        begins = re.findall(r"^[\w.]+", str(error))
+        where = _where(begins[0] if begins else "", path, origin)
+        raise SettingsError(f"{where}: {error}") from error
 
 
 def describe(kind: type[msgspec.Struct], table: str = "") -> Iterator[Setting]:
@@ -152,7 +156,7 @@ def _explain(
 ) -> str:
     reason, _, place = str(error).partition(" - at `$")
     key = place.rstrip("`").lstrip(".")
-    where = origin.get(key) or (f"settings file {path}" if path else "settings")
+    where = _where(key, path, origin)
     missing = re.search(r"missing required field `(\w+)`", reason)
     unknown = re.search(r"unknown field `(.+)`", reason)
     if missing:
@@ -165,6 +169,10 @@ def _explain(
         hint = f"; did you mean {close[0]}?" if close else ""
         return f"{where}: {f'{key}.{unknown[1]}'.lstrip('.')} is no setting{hint}"
     return f"{where}: {key or 'top level'}: {reason}"
+
+
+def _where(key: str, path: Path | None, origin: Mapping[str, str]) -> str:
+    return origin.get(key) or (f"settings file {path}" if path else "settings")
 
 
 def _plain(annotation: Any) -> Iterator[Any]:

@@ -25,7 +25,8 @@ def topic_prefix(value: str) -> str:
     Raises InvalidName.
     """
     if value and (
-        any(c in value for c in "+#\0")
+        any(c in value for c in "+#")
+        or not value.isprintable()  # control characters and what has no UTF-8: MQTT 5 §1.5.4
         or value.startswith("$")
         or "" in value.split("/")
         or len(value.encode()) > 1024

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,16 @@ if str(ROOT) not in sys.path:
 
 from tests.support.mosquitto import Broker  # noqa: E402
 from tests.support.mqtt import Observer, observing  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def _logs_as_they_were() -> Iterator[None]:
+    """A command that runs inside a test sets up logs for the process: undone after it."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ them: the bridge sends nothing that an agent would refuse.
 
 from __future__ import annotations
 
+import reprlib
 import zlib
 from typing import Any, NamedTuple, TypeVar
 
@@ -78,7 +79,7 @@ def read_object(wire: Wire) -> dict[str, Any]:
         raise Malformed(f"a JSON {type(value).__name__}, not an object")
     schema = value.get("schema")
     if not isinstance(schema, int) or isinstance(schema, bool) or schema < 1:
-        raise Malformed(f"schema {str(schema)[:40]!r} is not a number from 1 on")
+        raise Malformed(f"schema {reprlib.repr(schema)} is not a number from 1 on")
     if schema > SCHEMA:
         raise NewerSchema(f"schema {schema} is newer than {SCHEMA}: upgrade this side first")
     return value
