@@ -1,0 +1,304 @@
+"""When a change that takes something away goes out: the publisher, settle and holding together."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from bridge.sources.events import KindStatus
+from tests.support.core import ALONE, OWNER, PART, Core, key, names, record
+
+
+def serving(*records: object) -> Core:
+    """In charge; every node has what it should, and everything is quiet and listed."""
+    core = Core()
+    core.put(*records)  # type: ignore[arg-type]
+    core.charge()
+    core.publisher.connected(None)
+    core.settled()
+    core.after(5)
+    core.port.sent.clear()
+    return core
+
+
+def sent(core: Core) -> list[list[str]]:
+    """The resources of each snapshot that goes out now, which is acknowledged."""
+    snapshots = [names(snapshot) for snapshot in core.pump()]
+    core.acknowledge()
+    return snapshots
+
+
+def test_what_is_only_added_or_altered_goes_out_at_once() -> None:
+    core = serving(record("Alone/a", "n"))
+    core.put(record("Alone/b", "n"), record("Alone/a", "n", spec="new"))
+    assert sent(core) == [["Alone/a", "Alone/b"]]
+
+
+def test_a_removal_goes_out_once_its_kind_has_lost_nothing_for_a_second() -> None:
+    core = serving(record("Alone/a", "n"), record("Alone/b", "n"))
+    core.remove("Alone/a")
+    assert sent(core) == []
+    core.after(0.9)
+    assert sent(core) == []
+    assert core.again_at == pytest.approx(core.now + 0.1)
+    core.after(0.1)
+    assert sent(core) == [["Alone/b"]]
+
+
+def test_a_loss_elsewhere_of_the_same_kind_makes_it_wait_longer() -> None:
+    core = serving(*(record(f"Alone/{x}", "n") for x in "ab"), record("Alone/c", "m", "k"))
+    core.remove("Alone/a")
+    sent(core)
+    core.after(0.8)
+    core.put(record("Alone/c", "k"))
+    core.after(0.8)
+    assert ["Alone/b"] not in sent(core)
+    core.after(0.2)
+    assert ["Alone/b"] in sent(core)
+
+
+def test_a_loss_of_another_kind_does_not_delay_it() -> None:
+    core = serving(*(record(f"Alone/{x}", "n") for x in "ab"), record("Part/c", "m", "k"))
+    core.remove("Alone/a")
+    sent(core)
+    core.after(0.8)
+    core.put(record("Part/c", "k"))
+    core.after(0.2)
+    assert ["Alone/b"] in sent(core)
+
+
+def test_a_kind_that_never_rests_delays_a_removal_by_ten_seconds_at_most() -> None:
+    core = serving(*(record(f"Alone/{x}", "n") for x in "ab"), record("Alone/m", "m"))
+    core.remove("Alone/a")
+    sent(core)
+    for moment in range(19):
+        core.put(record("Alone/m", f"m{moment}"))
+        assert ["Alone/b"] not in sent(core), moment
+        core.after(0.5)
+    core.put(record("Alone/m", "m"))
+    core.after(0.5)
+    assert ["Alone/b"] in sent(core)
+
+
+def test_the_other_changes_of_the_node_wait_with_the_removal() -> None:
+    core = serving(record("Alone/a", "n"), record("Alone/z", "m"))
+    core.put(record("Alone/a", "m"), record("Alone/b", "n"))
+    assert sent(core) == [["Alone/a", "Alone/z"]]
+    core.after(1)
+    assert sent(core) == [["Alone/b"]]
+
+
+def test_an_object_that_comes_back_in_time_never_left() -> None:
+    core = serving(record("Alone/a", "n"), record("Alone/b", "n"))
+    core.remove("Alone/a")
+    sent(core)
+    core.after(0.5)
+    core.put(record("Alone/a", "n"))
+    core.after(60)
+    core.listed()
+    assert sent(core) == []
+
+
+def test_what_is_lost_anew_after_it_came_back_settles_anew() -> None:
+    core = serving(record("Alone/a", "n"), record("Alone/b", "n"))
+    core.remove("Alone/a")
+    sent(core)
+    core.after(0.5)
+    core.put(record("Alone/a", "n"))
+    sent(core)
+    core.remove("Alone/a")
+    assert sent(core) == []
+    core.after(0.9)
+    assert sent(core) == []
+    core.after(0.1)
+    assert sent(core) == [["Alone/b"]]
+
+
+# -- through another kind
+
+
+def carried() -> Core:
+    """`Owner/a` carries `Part/p` to n; `Owner/z` and `Part/z` keep their kinds from being empty."""
+    return serving(
+        record("Owner/a", "n", carries=["Part/p"]),
+        record("Part/p"),
+        record("Owner/z", "z"),
+        record("Part/z", "z"),
+    )
+
+
+def test_what_leaves_through_another_kind_waits_for_lists_of_the_kinds_concerned() -> None:
+    core = carried()
+    core.put(record("Owner/a", "n"))
+    assert sent(core) == []
+    assert core.publisher.lists_wanted == {OWNER: core.now, PART: core.now}
+    core.after(100)
+    assert sent(core) == []
+    assert core.again_at == math.inf
+
+
+@pytest.mark.parametrize(("listed", "gone"), [((OWNER,), False), ((PART,), False), ((), True)])
+def test_all_the_kinds_concerned_must_have_been_listed(listed: tuple, gone: bool) -> None:
+    core = carried()
+    core.put(record("Owner/a", "n"))
+    sent(core)
+    core.after(2)
+    core.listed(*listed)
+    assert sent(core) == ([["Owner/a"]] if gone else [])
+
+
+def test_a_list_asked_for_before_the_loss_was_seen_does_not_count() -> None:
+    core = carried()
+    core.put(record("Owner/a", "n"))
+    sent(core)
+    seen = core.now
+    core.after(5)
+    core.listed(at=seen - 0.1)
+    assert sent(core) == []
+    core.listed(at=seen)
+    assert sent(core) == [["Owner/a"]]
+
+
+def test_an_object_that_is_deleted_itself_needs_no_lists() -> None:
+    core = carried()
+    core.remove("Part/p")
+    sent(core)
+    core.after(1)
+    assert sent(core) == [["Owner/a"]]
+
+
+def test_an_object_whose_own_kind_depends_on_nothing_needs_no_lists() -> None:
+    core = serving(record("Alone/a", "n"), record("Alone/b", "n", "m"))
+    core.put(record("Alone/a"))
+    sent(core)
+    core.after(1)
+    assert sent(core) == [["Alone/b"]]
+
+
+def test_a_handover_between_owners_in_any_order_takes_nothing_away() -> None:
+    core = carried()
+    core.put(record("Owner/a", "n"))  # the old owner lets go first
+    assert sent(core) == []
+    core.put(record("Owner/b", "n", carries=["Part/p"]))  # the new one comes later
+    assert sent(core) == [["Owner/a", "Owner/b", "Part/p"]]
+    core.after(100)
+    core.listed()
+    assert sent(core) == []
+
+
+def test_the_owner_of_something_leaves_with_it_once_all_were_listed() -> None:
+    core = carried()
+    core.remove("Owner/a")
+    sent(core)
+    core.after(1)
+    assert sent(core) == []
+    core.listed()
+    assert sent(core) == [[]]
+
+
+# -- kinds that wait or are held
+
+
+def test_the_last_object_of_a_kind_waits_for_a_second_list() -> None:
+    core = serving(record("Alone/a", "n"))
+    core.remove("Alone/a")
+    core.after(0)
+    sent(core)
+    core.after(4)
+    core.listed()
+    assert sent(core) == []
+    core.after(2)
+    core.listed()
+    assert sent(core) == [[]]
+
+
+def test_a_removal_in_a_dependent_kind_waits_too() -> None:
+    core = serving(record("Owner/a", "n", carries=["Part/p"]), record("Part/p"))
+    core.remove("Owner/a")
+    core.after(0)
+    sent(core)
+    core.after(4)
+    core.listed()
+    assert sent(core) == []
+
+
+def test_a_crd_that_goes_takes_nothing_from_a_node() -> None:
+    """Its objects go one by one, an empty list comes, and then it is not found any more."""
+    core = serving(record("Alone/a", "n"), record("Alone/b", "n"))
+    core.remove("Alone/a")
+    sent(core)
+    core.after(0.5)
+    core.remove("Alone/b")
+    core.after(0)
+    sent(core)
+    core.after(1)
+    core.listed()
+    assert sent(core) == []
+    core.listed(ALONE, status=KindStatus.MISSING)
+    core.publisher.dirty(core.publisher.nodes)
+    snapshots = core.pump()
+    assert [snapshot.held_kinds for snapshot in snapshots] == [{ALONE}]
+
+
+def test_what_a_held_kind_lost_stays_until_the_hold_is_over() -> None:
+    core = serving(record("Alone/a", "n"), record("Alone/b", "n"))
+    core.listed(ALONE, status=KindStatus.INCOMPLETE)
+    core.publisher.dirty(core.publisher.nodes)
+    core.remove("Alone/a")
+    (held,) = core.pump()
+    core.acknowledge()
+    assert (names(held), held.held_kinds) == (["Alone/b"], {ALONE})
+    core.listed()
+    core.after(59)
+    assert sent(core) == []
+    core.after(1.1)
+    sent(core)  # the kind is held no more, which may take something away: it settles
+    core.after(1)
+    (last,) = core.pump()
+    assert (names(last), last.held_kinds) == (["Alone/b"], frozenset())
+
+
+# -- the first snapshot of a process, and reconnections
+
+
+def test_the_first_snapshot_of_a_process_waits_as_if_it_took_away() -> None:
+    core = Core()
+    core.put(record("Alone/a", "n"))
+    core.charge()
+    core.after(0.1)
+    core.publisher.connected(None)
+    assert sent(core) == []
+    assert set(core.publisher.lists_wanted) == {OWNER, PART}
+    core.after(1)
+    core.listed()
+    assert sent(core) == [["Alone/a"]]
+
+
+def test_the_first_snapshot_goes_at_once_where_every_kind_is_held() -> None:
+    core = Core()
+    core.put(record("Alone/a", "n"))
+    core.charge({})
+    core.publisher.connected(None)
+    (first,) = core.pump()
+    assert (names(first), first.held_kinds) == (["Alone/a"], {ALONE, OWNER, PART})
+
+
+def test_time_from_before_the_connection_does_not_settle_anything() -> None:
+    core = serving(record("Alone/a", "n"), record("Alone/b", "n"))
+    core.remove("Alone/a")
+    sent(core)
+    core.reconnect()
+    core.after(3600)
+    assert sent(core) == []
+    core.after(1)
+    assert sent(core) == [["Alone/b"]]
+
+
+def test_a_move_reaches_the_new_node_at_once_and_leaves_the_old_one_later() -> None:
+    core = serving(record("Alone/a", "n"), record("Alone/z", "m"))
+    core.put(record("Alone/a", "m"))
+    assert sent(core) == [["Alone/a", "Alone/z"]]
+    core.after(1)
+    assert sent(core) == [[]]
+    assert core.catalog.nodes_of(key("Alone/a")) == {"m"}
