@@ -29,7 +29,8 @@ KEPT_BAD = 3
 """How many stores that were set aside stay; the oldest goes when there are more."""
 
 META = "CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;"
-_BROKEN = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+# SQLITE_ERROR: our own statements do not fit the tables, so they are not the tables we made.
+_BROKEN = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR})
 _PRIMARY = 0xFF  # an extended result code holds its primary code in the low byte
 
 

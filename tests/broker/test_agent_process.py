@@ -5,12 +5,13 @@ from __future__ import annotations
 import random
 import shutil
 import socket
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from nodecast.messages import Report
+from nodecast.messages import Presence, Report
 from tests.support.agents import MODELS, OPS, RESOURCES, STATE, STATUS, AgentProcess, Hand
 from tests.support.device import resource
 from tests.support.mosquitto import Broker, free_port
@@ -352,3 +353,31 @@ def test_b5_reconnections_write_no_file_and_send_no_op(agent: AgentProcess, tmp_
 
 def _live(observer: Observer, topic: str) -> bool:
     return any(not seen.retained for seen in observer.of(topic))
+
+
+def test_a_store_that_breaks_at_work_ends_the_process_and_the_next_begins_afresh(
+    agent: AgentProcess, hand: Hand
+) -> None:
+    agent.start()
+    hand.online()
+    hand.say((5, 1), [resource(A), resource(B)])
+    hand.reported((5, 1))
+    eventually(lambda: agent.values == {A: 1, B: 1}, what="the files")
+    with sqlite3.connect(agent.state / "agent.db") as db:
+        db.execute("DROP TABLE resources")
+    db.close()
+    hand.say((5, 2), [resource(A, 2)])
+    assert agent.wait() == 1
+    eventually(lambda: not _presence(hand).online, what="it says that it is gone")
+    assert agent.values == {A: 1, B: 1}
+    agent.start()
+    eventually(lambda: agent.values == {A: 2, B: 1}, what="what the broker kept")
+    assert (agent.state / "agent.db.bad-1").exists()
+    hand.say((5, 2), [resource(A, 2)])
+    eventually(lambda: agent.values == {A: 2}, what="the orphan goes")
+
+
+def _presence(hand: Hand) -> Presence:
+    presence = hand.presence()
+    assert presence is not None
+    return presence

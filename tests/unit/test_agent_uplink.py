@@ -357,3 +357,14 @@ def _presence(instance: str) -> bytes:
 def _set(store: str, seq: int) -> bytes:
     config = ConfigState(path="", state="ok")
     return msgspec.json.encode(ModelSet(node=NODE, store=store, seq=seq, config=config))
+
+
+def test_an_own_birth_that_was_kept_is_no_echo(rig: Rig) -> None:
+    rig.config(ONE)
+    rig.connect(echo=False)
+    rig.say_state(Presence(online=True, instance="me"), retained=True)
+    rig.work(1)
+    assert rig.ops() == []
+    rig.echo()
+    rig.work(1)
+    assert len(rig.ops()) == 1
