@@ -136,8 +136,9 @@ class NodeResources:
 
     def reported(self, refused: Refusal | None) -> None:
         """A report that said `refused` has reached the broker."""
-        if self.refused == refused:
+        if refused is not None and self.refused == refused:
             self.refused = None
+            self.changes += 1  # the next report says that it is over
 
     def renamed(self, store: str) -> None:
         """The store goes on under this id: the files are its own unless it is behind them."""
