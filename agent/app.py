@@ -76,6 +76,7 @@ class App:
         self._ready = False
         self._live = LiveFile(settings.state)
         self._connected: bool | None = None
+        self._line = ""
 
     def run(self) -> None:
         """Serve until a signal.
@@ -219,8 +220,17 @@ class App:
         if self._uplink.connected != self._connected:
             self._connected = self._uplink.connected
             self._since = self._text(self._clock())
-            self._notifier.status("connected" if self._connected else "not connected")
+        self._tell_systemd()
         self._live.tend(self._live_state(), self._clock(), self._live_status)
+
+    def _tell_systemd(self) -> None:
+        """The line of `systemctl status`, when it changes; it needs no disk."""
+        line = "connected" if self._connected else "not connected, serving from disk"
+        if (error := self._resources.store_error) is not None:
+            line += f"; {error}"
+        if line != self._line:
+            self._line = line
+            self._notifier.status(line)
 
     # --- the status file
 

@@ -6,6 +6,7 @@ status file adds what only a running agent knows, and is what it said last where
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -31,6 +32,8 @@ class View:
     disk: DiskState
     live: LiveStatus | None
     models: ModelSet
+    no_writing: str | None = None
+    """Why nothing can be written to the directory now, so that `live` may be old."""
 
     @property
     def resources(self) -> list[ResourceReport]:
@@ -59,7 +62,23 @@ def look(state_dir: Path) -> View:
     with reading(state_dir) as connection:
         disk = read_state(connection)
         models = live.models if live else read_models(connection, "", disk.store)
-    return View(running, disk, live, models)
+    return View(running, disk, live, models, no_writing(state_dir))
+
+
+def no_writing(state_dir: Path) -> str | None:
+    """Why the file system of `state_dir` takes nothing; None when it does.
+
+    Asked of the system, since an agent on a full disk cannot write down that it is full.
+    """
+    try:
+        disk = os.statvfs(state_dir)
+    except OSError as error:
+        return f"{state_dir}: {error.strerror}"
+    if disk.f_flag & os.ST_RDONLY:
+        return f"the file system of {state_dir} is read-only"
+    if disk.f_bavail == 0 or (disk.f_files > 0 and disk.f_favail == 0):
+        return f"the file system of {state_dir} is full: nothing new is taken until there is room"
+    return None
 
 
 def _of_row(row: Row) -> ResourceReport:
@@ -81,6 +100,8 @@ def _problems(view: View) -> Iterator[str]:
     live = view.live
     if not view.running:
         yield "the agent is not running"
+    if view.no_writing:
+        yield view.no_writing
     if view.disk.bad:
         yield f"{view.disk.bad} records of the store do not read; the next start sets them aside"
     for each in view.resources:

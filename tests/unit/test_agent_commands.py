@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import orjson
@@ -133,6 +135,25 @@ def test_what_a_failed_version_said_does_not_speak_for_a_newer_one(
     assert _run(device, "resources", "--json") == 0
     found = {each["key"]: each["state"] for each in orjson.loads(capsys.readouterr().out)}
     assert found == {A: "Applied", B: "Applied", gone.key: "Pending"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [({"f_bavail": 0}, "is full"), ({"f_favail": 0}, "is full"), ({"f_flag": 1}, "read-only")],
+)
+def test_e6_a_disk_that_takes_nothing_is_a_problem_even_if_the_agent_cannot_write_it_down(
+    device: Device,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    changes: dict[str, int],
+    text: str,
+) -> None:
+    disk = {"f_bavail": 5, "f_files": 9, "f_favail": 5, "f_flag": 0} | changes
+    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(**disk))
+    _status(device)
+    with locked(device.state):
+        assert _run(device, "status") == 1
+    assert text in capsys.readouterr().out
 
 
 def test_resources_are_listed_and_one_is_shown(
