@@ -109,9 +109,10 @@ class _Json(logging.Formatter):
             entry["traceback"] = self.formatException(record.exc_info)
         entry |= {k: v for k, v in _fields(record).items() if k not in entry}
         try:
-            return orjson.dumps(entry, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
+            line = orjson.dumps(entry, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
         except TypeError:  # what orjson has no JSON for: a file name that is no UTF-8
-            return json.dumps(entry, default=str)
+            line = ""
+        return line if line and line.isprintable() else json.dumps(entry, default=str)
 
 
 def _fields(record: logging.LogRecord) -> dict[str, object]:
