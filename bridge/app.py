@@ -6,6 +6,7 @@ own and only hands events over; an error that it did not foresee ends the proces
 
 from __future__ import annotations
 
+import gc
 import queue
 import random
 import secrets
@@ -33,6 +34,8 @@ log = logger(__name__)
 _LONGEST_WAIT = 5.0
 """Seconds: no wait is longer, so that a mistake in a deadline costs little."""
 _LEAVE = 2.0
+COLLECTOR = (50_000, 20, 50)
+"""Garbage collection: what is kept is many and never cyclic, so it need not be walked often."""
 
 
 class App:
@@ -82,6 +85,7 @@ class App:
             manifests=self._settings.manifests,
             broker=self._settings.mqtt.url,
         )
+        gc.set_threshold(*COLLECTOR)
         with _signals(self._stop):
             self._source.start()
             try:

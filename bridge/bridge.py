@@ -146,10 +146,10 @@ class Bridge:
     def session_event(self, event: Event, now: float) -> None:
         """Something that the session says. Raises SettingsError or Unavailable: stop."""
         match event:
-            case Received():
-                self._received(event, now)
             case Acknowledged(SnapshotToken() as token):
                 self.publisher.acknowledged(token)
+            case Received():
+                self._received(event, now)
             case Acknowledged(Control() as what):
                 self._acknowledged(what, now)
             case Refused(SnapshotToken() as token):

@@ -29,6 +29,10 @@ class Content:
 
     def takes_away(self, old: Content) -> set[ResourceKey]:
         """The keys that a node with `old` would lose by this content."""
+        if old.omitted == self.omitted and [r.key for r in old.records] == [
+            r.key for r in self.records
+        ]:
+            return set()  # by far the most changes
         kept = {record.key for record in self.records}
         kept.update(self.omitted)
         before = {record.key for record in old.records}

@@ -31,7 +31,7 @@ from bridge.writer import SnapshotWriter
 from nodecast.backoff import Backoff
 from nodecast.log import Repeats, logger
 from nodecast.messages import NONE, Version
-from nodecast.names import KindName, NodeName
+from nodecast.names import KindName, NodeName, ResourceKey
 from nodecast.session import Outgoing, Refused
 
 log = logger(__name__)
@@ -84,6 +84,7 @@ class Publisher:
         self._wakes: dict[NodeName, float] = {}  # the earliest entry of each node in `_later`
         self._blocked: set[NodeName] = set()
         self._again: dict[NodeName, None] = {}
+        self._omitted: dict[NodeName, tuple[ResourceKey, ...]] = {}
         self._order = itertools.count()
         self.nodes: dict[NodeName, NodeState] = {}
         self.epoch = 0
@@ -148,8 +149,8 @@ class Publisher:
         self.acknowledgements += 1
         state.acknowledgement = self.acknowledgements
         state.acknowledged = token.version
-        state.failures = 0
-        if count := self._said.over(token.node):
+        if state.failures:
+            count, state.failures = self._said.over(token.node), 0
             log.info("the broker takes the node's snapshots again", node=token.node, refused=count)
         self._landed(token.node, state)
 
@@ -200,26 +201,29 @@ class Publisher:
             if self._wakes.get(node) == at:
                 del self._wakes[node]
                 self._ready[node] = None
-        while self._ready and port.free > _RESERVED:
+        room = port.free - _RESERVED
+        while self._ready and room > 0:
             node = next(iter(self._ready))
             del self._ready[node]
-            self._consider(node, now, port, in_ledger)
+            room -= self._consider(node, now, port, in_ledger)
         soonest = self._later[0][0] if self._later else math.inf
         if self._again and not self._ready:
             soonest = min(soonest, self._repair(now, port, in_ledger))
         return soonest
 
-    def _consider(self, node: NodeName, now: float, port: Port, in_ledger: Set[NodeName]) -> None:
-        """Publish a node's new content, or find out what it waits for."""
+    def _consider(self, node: NodeName, now: float, port: Port, in_ledger: Set[NodeName]) -> bool:
+        """Publish a node's new content, or find out what it waits for; whether it was sent."""
         state = self.nodes[node]
         if state.in_flight:
             state.changed_in_flight = True
-        elif node not in in_ledger:
+            return False
+        if node not in in_ledger:
             self._blocked.add(node)
         elif now < self._may_go_at(state):
             self._look_later(node, self._may_go_at(state))
         else:
             self._publish_if_due(node, state, now, port)
+        return state.in_flight
 
     def _publish_if_due(self, node: NodeName, state: NodeState, now: float, port: Port) -> None:
         records = self._catalog.on_node(node)
@@ -302,14 +306,14 @@ class Publisher:
         )
 
     def _say_omitted(self, node: NodeName, content: Content) -> None:
-        omitted = ", ".join(content.omitted)
-        if omitted and self._said.new((node, "omitted"), omitted):
+        if not content.omitted:
+            self._omitted.pop(node, None)
+        elif self._omitted.get(node) != content.omitted:
+            self._omitted[node] = content.omitted
             log.error(
                 "too large for the broker: left out of the node's snapshot, the node keeps what it"
                 " has of them; make them smaller or raise the limit",
                 node=node,
-                omitted=omitted,
+                omitted=", ".join(content.omitted),
                 limit=self._writer.limit,
             )
-        elif not omitted:
-            self._said.over((node, "omitted"))

@@ -67,6 +67,9 @@ class Settle:
     def judge(self, leaving: Leaving, old: Content | None, new: Content, now: float) -> Verdict:
         """May a node go from `old` (None: unknown what it has) to `new` now?"""
         keys = set() if old is None else new.takes_away(old)
+        if not keys and old is not None and old.held == new.held:
+            leaving.clear()
+            return GO
         opened = self._opened(old, new)
         kinds = opened | {kind_of(key) for key in keys}
         if not kinds:

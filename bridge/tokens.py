@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from nodecast.messages import Version
 from nodecast.names import NodeName
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotToken:
-    """A node's snapshot."""
+class SnapshotToken(NamedTuple):
+    """A node's snapshot. One is made for every publish, so it is of the cheapest kind."""
 
     node: NodeName
     version: Version

@@ -53,9 +53,9 @@ class SnapshotWriter:
         return Outgoing(self._topics.resources(node), payload, retain=True, encoding=encoding)
 
     def _fits(self, node: NodeName, content: Content) -> bool:
-        size = sum(len(record.encoded) + 1 for record in content.records)
-        size += sum(len(text) + 3 for text in (*content.held, *content.omitted))
-        size += _ENVELOPE
+        size = _ENVELOPE + sum([len(record.encoded) + 1 for record in content.records])
+        if content.held or content.omitted:
+            size += sum([len(text) + 3 for text in (*content.held, *content.omitted)])
         if size > MAX_BODY:
             return False
         if self.limit is None or size <= self.limit:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import tempfile
 from pathlib import Path
 
+from bridge.app import COLLECTOR
 from nodecast.log import set_up
 from tests.bench import agent, publishing
 from tests.bench.table import machine
@@ -24,6 +26,7 @@ def main(names: list[str]) -> int:
         print(f"no benchmark {unknown[0]!r}; there are {', '.join(BENCHMARKS)}", file=sys.stderr)
         return 64
     set_up(level="error")
+    gc.set_threshold(*COLLECTOR)  # as the bridge does; for what it is compared with as well
     print(machine())
     for name in names or BENCHMARKS:
         with tempfile.TemporaryDirectory(prefix="nodecast-bench-") as directory:
