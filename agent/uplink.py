@@ -22,12 +22,13 @@ from agent.models.sync import ModelSync
 from agent.pace import NEVER, Repeating, ReportPace, ReportTimes
 from agent.presence import ECHO_WAIT, OwnState
 from agent.reconciler import Backoff
-from agent.report import TimeText, build_report, fit
+from agent.report import TimeText
+from agent.reporter import Reporter, ReportToken
 from agent.resources import NodeResources
 from nodecast import __version__
 from nodecast.errors import MessageError
 from nodecast.log import Repeats, logger
-from nodecast.messages import ModelSet, Presence, Refusal, Wire, decode, encode
+from nodecast.messages import ModelSet, Presence, Wire, decode, encode
 from nodecast.names import BridgeName, NodeName
 from nodecast.session import (
     Acknowledged,
@@ -83,13 +84,6 @@ class _Farewell:
     """Token of the presence that says offline."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Sent:
-    """Token of a report: the refusal that it named."""
-
-    refused: Refusal | None
-
-
 class Uplink:
     """See the module."""
 
@@ -125,13 +119,21 @@ class Uplink:
             new_id=new_id,
             renamed=resources.renamed,
         )
-        self._pace = ReportPace(times, rng)
+        self._reporter = Reporter(
+            resources,
+            identity.node,
+            identity.instance,
+            topics.status(identity.node),
+            pace=ReportPace(times, rng),
+            text=text,
+            publish=session.publish,
+            oversize=self.oversize,
+        )
+        self._pace = self._reporter.pace
         self._own = OwnState(identity.node, identity.instance, rng)
         self._subscribes = Repeating(_RETRY, rng)
         self._said = Repeats()
         self._bridge: str | None = None
-        self._seq = 0
-        self._reported = -1  # the resources' `changes` that the pace knows of
         self.offline_said = False
 
     # --- what the loop asks
@@ -244,10 +246,8 @@ class Uplink:
             return None
 
     def _acknowledged(self, token: object) -> None:
-        if isinstance(token, _Sent):
-            self._pace.acknowledged()
-            self._said.over("report")
-            self._resources.reported(token.refused)
+        if isinstance(token, ReportToken):
+            self._reporter.acknowledged(token)
         elif isinstance(token, _Birth):
             self._said.over("birth")
         elif isinstance(token, _Farewell):
@@ -256,20 +256,16 @@ class Uplink:
             self._models.acknowledged(token)
 
     def _refused(self, event: Refused, now: float) -> None:
-        if isinstance(event.token, _Sent):
-            self._pace.refused(now, again=event.too_large)
-            self._say_refused("report", event)
+        if isinstance(event.token, ReportToken):
+            self._reporter.refused(event, now)
         elif isinstance(event.token, _Birth):
             self._own.refused(now)
-            self._say_refused("birth", event)
+            if self._said.new("birth", str(event.code)):
+                log.warning("the broker refuses the birth", reason=event.reason)
         elif isinstance(event.token, _Farewell):
             self.offline_said = True
         else:
             self._models.refused(event, now)
-
-    def _say_refused(self, what: str, event: Refused) -> None:
-        if self._said.new(what, str(event.code)):
-            log.warning("the broker refuses a message", of=what, reason=event.reason)
 
     def _lost(self) -> None:
         self.connected = False
@@ -282,17 +278,14 @@ class Uplink:
 
     def work(self, now: float) -> None:
         """Say what is due. Raises StoreBroken."""
-        if self._resources.changes != self._reported:
-            self._reported = self._resources.changes
-            self._pace.changed(now)
+        self._reporter.notice(now)
         if not self.connected:
             return
         if self._subscribes.take(now):
             self._subscribe()
         if self._own.take(now):
             self._say_birth()
-        if self._pace.due() <= now:
-            self._say_report(now)
+        self._reporter.work(now)
         if self._own.take_echo(now) and not self._models.released:
             self._release()
         self._models.work(now, lambda: self._session.free)
@@ -329,20 +322,6 @@ class Uplink:
 
     def _say_birth(self) -> None:
         self._session.publish(self._presence(online=True), _Birth())
-
-    def _say_report(self, now: float) -> None:
-        self._seq += 1
-        topic = self._topics.status(self._me.node)
-
-        def outgoing(wire: Wire) -> Outgoing:
-            return Outgoing(topic, wire.payload, retain=True, encoding=wire.encoding)
-
-        report = build_report(
-            self._resources, self._me.node, self._me.instance, self._seq, now, self._text
-        )
-        wire = fit(report, lambda wire: self.oversize(outgoing(wire)) is None)
-        self._pace.sent(now)
-        self._session.publish(outgoing(wire), _Sent(report.refused))
 
     # --- leaving
 
