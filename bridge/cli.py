@@ -15,6 +15,7 @@ from bridge.config import BridgeSettings
 from bridge.inspect import Picture, look, render
 from nodecast.command import common_options, run_command, settings_of, version_option
 from nodecast.errors import EXIT_OK, EXIT_PROBLEM, InvalidName, SessionError, SettingsError
+from nodecast.log import one_line
 from nodecast.names import node_name
 from nodecast.session import reach
 from nodecast.settings import sample
@@ -53,7 +54,7 @@ def check(config: Path | None, **flags: Any) -> int:
     settings = settings_of(BridgeSettings, config, flags)
     picture = look(_manifests(settings), settings.placement())
     for line in _findings(picture):
-        print(line)
+        print(one_line(line))
     try:
         reach(settings.mqtt)
         print(f"broker     {settings.mqtt.url}: reached")
@@ -84,7 +85,7 @@ def render_command(config: Path | None, node: str | None, as_json: bool, **flags
         for record in picture.catalog.on_node(each):
             print(f"  {record.key}  ({record.place})")
     for line in _wrong(picture):
-        print(line, file=sys.stderr)
+        print(one_line(line), file=sys.stderr)
     return EXIT_OK
 
 

@@ -1,0 +1,124 @@
+"""`nodecast-bridge` beside a real broker: what `check` says of it, and what ends `run`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bridge.cli import bridge
+from bridge.sources.manifests import ManifestsSource
+from nodecast.command import run_command
+from nodecast.messages import Ledger, encode
+from tests.support.mosquitto import Broker
+from tests.support.mqtt import Observer
+from tests.support.objects import dataset, federated, inference, made, model
+from tests.support.process import run_to_end
+
+GOOD = [
+    dataset("shelf", "hall-1"),
+    inference("plates", "gate-2", "small"),
+    model("small"),
+    federated("wear", "hall-1", "crane-1"),
+]
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("NODECAST_CONFIG", "NODECAST_MANIFESTS", "NODECAST_MQTT_URL", "NODECAST_BRIDGE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def manifests(tmp_path: Path) -> Path:
+    path = tmp_path / "manifests"
+    path.mkdir()
+    for number, thing in enumerate(GOOD):
+        (path / f"{number}.json").write_text(json.dumps(thing))
+    return path
+
+
+Output = pytest.CaptureFixture[str]
+
+
+def run(*arguments: object) -> int:
+    return run_command(bridge, [str(each) for each in arguments])
+
+
+def errors(capsys: Output) -> list[str]:
+    return capsys.readouterr().err.splitlines()
+
+
+def test_check_is_content_with_good_manifests_and_a_broker_that_answers(
+    manifests: Path, broker: Broker, capsys: Output
+) -> None:
+    assert run("check", "--manifests", manifests, "--mqtt-url", broker.url) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "served     Dataset.sedna.io: 1 objects, 1 of them on nodes" in lines
+    assert "node       hall-1: 2 objects" in lines
+    assert f"broker     {broker.url}: reached" in lines
+
+
+@pytest.mark.parametrize(
+    ("thing", "line"),
+    [
+        (dataset("bad", "+"), "refused    x.json"),
+        (inference("lost", "gate-2", "missing"), "dangling   JointInferenceService.sedna.io/"),
+        ("{", "refused    x.json"),
+    ],
+)
+def test_check_ends_with_1_and_a_line_for_what_is_to_be_put_right(
+    thing: object, line: str, manifests: Path, broker: Broker, capsys: Output
+) -> None:
+    text = thing if isinstance(thing, str) else json.dumps(thing)
+    (manifests / "x.json").write_text(text)
+    assert run("check", "--manifests", manifests, "--mqtt-url", broker.url) == 1
+    assert any(each.startswith(line) for each in capsys.readouterr().out.splitlines())
+
+
+def test_check_names_what_is_nowhere_and_kinds_without_a_rule_which_are_no_problem(
+    manifests: Path, broker: Broker, capsys: Output
+) -> None:
+    (manifests / "x.json").write_text(json.dumps(model("spare")))
+    (manifests / "y.json").write_text(json.dumps(made("Widget", "w", {})))
+    assert run("check", "--manifests", manifests, "--mqtt-url", broker.url) == 0
+    seen = capsys.readouterr().out
+    assert "nowhere    Model.sedna.io/default/spare (x.json" in seen
+    assert "skipped    Widget.sedna.io: 1 objects, no placement rule" in seen
+
+
+def test_e11_a_directory_that_is_not_there_is_a_problem_and_holds_every_kind(
+    tmp_path: Path, broker: Broker, capsys: Output
+) -> None:
+    assert run("check", "--manifests", tmp_path / "none", "--mqtt-url", broker.url) == 1
+    assert "incomplete" in capsys.readouterr().out
+
+
+def test_e11_another_source_in_the_ledger_ends_with_78_and_one_line(
+    broker: Broker, observer: Observer, manifests: Path, tmp_path: Path
+) -> None:
+    ledger = Ledger(bridge="default", source="theirs", instance="x", epoch=5, nodes=["edge"])
+    observer.publish("bridge/default/nodes", encode(ledger))
+    config = tmp_path / "bridge.toml"
+    config.write_text('source = "mine"')
+    done = run_to_end(
+        *("nodecast-bridge", "run", "--manifests", str(manifests)),
+        *("--mqtt-url", broker.url, "--config", str(config)),
+    )
+    assert done.returncode == 78
+    said = [line for line in done.stderr.splitlines() if line.startswith("nodecast-bridge: ")]
+    assert len(said) == 1
+    assert "belongs to source 'theirs', this bridge serves 'mine'" in said[0]
+
+
+def test_a_source_that_fails_unforeseen_ends_with_69(
+    broker: Broker, manifests: Path, monkeypatch: pytest.MonkeyPatch, capsys: Output
+) -> None:
+    def start(self: ManifestsSource) -> None:
+        self._fail(ZeroDivisionError("unforeseen"))
+
+    monkeypatch.setattr(ManifestsSource, "start", start)
+    monkeypatch.setattr(ManifestsSource, "stop", lambda _: None)
+    assert run("run", "--manifests", manifests, "--mqtt-url", broker.url) == 69
+    assert any("the source failed" in line for line in errors(capsys))

@@ -1,0 +1,192 @@
+"""`nodecast-bridge` as a person runs it: what it prints, and its exit codes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bridge.cli import bridge
+from nodecast import __version__
+from nodecast.command import run_command
+from tests.support.mosquitto import free_port
+from tests.support.objects import dataset, federated, inference, made, model
+
+GOOD = [
+    dataset("shelf", "hall-1"),
+    inference("plates", "gate-2", "small"),
+    model("small"),
+    federated("wear", "hall-1", "crane-1"),
+]
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("NODECAST_CONFIG", "NODECAST_MANIFESTS", "NODECAST_MQTT_URL", "NODECAST_BRIDGE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def manifests(tmp_path: Path) -> Path:
+    path = tmp_path / "manifests"
+    path.mkdir()
+    for number, thing in enumerate(GOOD):
+        (path / f"{number}.json").write_text(json.dumps(thing))
+    return path
+
+
+Output = pytest.CaptureFixture[str]
+
+
+def run(*arguments: object) -> int:
+    return run_command(bridge, [str(each) for each in arguments])
+
+
+def errors(capsys: Output) -> list[str]:
+    return capsys.readouterr().err.splitlines()
+
+
+# -- usage and settings
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["no-such-command"],
+        ["run", "--no-such-option"],
+        ["run", "extra"],
+        ["run", "--hold", "soon"],
+        ["run", "--log-format", "xml"],
+        ["render", "--node", "A/b", "--manifests", "."],
+        [],
+    ],
+)
+def test_a_wrong_command_line_ends_with_64(arguments: list[str], capsys: Output) -> None:
+    assert run(*arguments) == 64
+    assert errors(capsys)
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["run", "-h"], ["--version"]])
+def test_help_and_version_end_with_0(arguments: list[str], capsys: Output) -> None:
+    assert run(*arguments) == 0
+    assert capsys.readouterr().out
+
+
+def test_the_version_is_printed_alone(capsys: Output) -> None:
+    run("--version")
+    assert capsys.readouterr().out == f"{__version__}\n"
+
+
+@pytest.mark.parametrize("command", ["run", "check", "render"])
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "no source: give --manifests DIR, or manifests in the settings"),
+        (["--manifests", "m", "--mqtt-url", "http://x"], "flag --mqtt-url: mqtt.url 'http://x'"),
+        (["--manifests", "m", "--bridge", "A"], "flag --bridge: bridge: bridge name 'A'"),
+        (["--manifests", ""], "flag --manifests: manifests is empty"),
+        (["--config", "/no/such.toml"], "settings file /no/such.toml: No such file or directory"),
+    ],
+)
+def test_a_wrong_setting_ends_with_78_and_one_line(
+    command: str, arguments: list[str], said: str, capsys: Output
+) -> None:
+    assert run(command, *arguments) == 78
+    (line,) = errors(capsys)
+    assert line.startswith(f"nodecast-bridge: {said}")
+
+
+def test_a_setting_with_a_line_end_is_still_one_line(
+    tmp_path: Path, manifests: Path, capsys: Output
+) -> None:
+    config = tmp_path / "bridge.toml"
+    config.write_text('log_level = "a\\nb"')
+    assert run("render", "--manifests", manifests, "--config", config) == 78
+    assert len(errors(capsys)) == 1
+
+
+def test_the_sample_of_the_settings_is_printed(capsys: Output) -> None:
+    assert run("config") == 0
+    seen = capsys.readouterr().out
+    assert seen.startswith("# Settings of nodecast-bridge.\n")
+    assert "# hold = 60.0" in seen
+
+
+def test_a_file_name_with_a_line_end_starts_no_line(manifests: Path, capsys: Output) -> None:
+    (manifests / "x\nserved  everything.json").write_text(json.dumps(dataset("bad", "+")))
+    assert run("render", "--manifests", manifests) == 0
+    (line,) = errors(capsys)
+    assert line.startswith("refused    x\\nserved  everything.json")
+
+
+# -- render
+
+
+def test_render_shows_each_node_and_what_it_would_have(manifests: Path, capsys: Output) -> None:
+    assert run("render", "--manifests", manifests) == 0
+    seen = capsys.readouterr()
+    lines = seen.out.splitlines()
+    assert [line for line in lines if not line.startswith(" ")] == ["crane-1", "gate-2", "hall-1"]
+    at = lines.index("gate-2")
+    assert [line.split()[0] for line in lines[at + 1 : at + 3]] == [
+        "JointInferenceService.sedna.io/default/plates",
+        "Model.sedna.io/default/small",
+    ]
+    assert seen.err == ""
+
+
+def test_render_as_json_gives_whole_snapshots(manifests: Path, capsys: Output) -> None:
+    assert run("render", "--json", "--manifests", manifests, "--bridge", "b2") == 0
+    seen = json.loads(capsys.readouterr().out)
+    assert seen.keys() == {"nodes", "skipped", "refused", "dangling"}
+    assert sorted(seen["nodes"]) == ["crane-1", "gate-2", "hall-1"]
+    snapshot = seen["nodes"]["hall-1"]
+    assert (snapshot["bridge"], snapshot["node"], snapshot["schema"]) == ("b2", "hall-1", 1)
+    assert [each["metadata"]["name"] for each in snapshot["resources"]] == ["shelf", "wear"]
+
+
+def test_render_of_one_node_shows_that_node_only(manifests: Path, capsys: Output) -> None:
+    assert run("render", "--json", "--manifests", manifests, "--node", "gate-2") == 0
+    assert list(json.loads(capsys.readouterr().out)["nodes"]) == ["gate-2"]
+    assert run("render", "--json", "--manifests", manifests, "--node", "unheard-of") == 0
+    snapshot = json.loads(capsys.readouterr().out)["nodes"]["unheard-of"]
+    assert snapshot["resources"] == []
+
+
+def test_render_says_what_is_wrong_beside_what_is_right(manifests: Path, capsys: Output) -> None:
+    (manifests / "x.json").write_text(json.dumps(dataset("bad", "A/b")))
+    (manifests / "y.json").write_text(json.dumps(made("Widget", "w", {})))
+    (manifests / "z.json").write_text(json.dumps(inference("lost", "gate-2", "missing")))
+    assert run("render", "--json", "--manifests", manifests) == 0
+    seen = json.loads(capsys.readouterr().out)
+    assert seen["skipped"] == {"Widget.sedna.io": 1}
+    ((refused,), (dangling,)) = seen["refused"], seen["dangling"]
+    assert refused["key"] == "Dataset.sedna.io/default/bad"
+    assert "x.json" in refused["place"]
+    assert refused["reason"].startswith("spec.nodeName: node name 'A/b'")
+    assert dangling == {
+        "owner": "JointInferenceService.sedna.io/default/lost",
+        "target": "Model.sedna.io/default/missing",
+    }
+    assert sorted(seen["nodes"]) == ["crane-1", "gate-2", "hall-1"]
+
+
+def test_the_order_of_files_and_documents_does_not_change_a_snapshot(
+    tmp_path: Path, manifests: Path, capsys: Output
+) -> None:
+    run("render", "--json", "--manifests", manifests)
+    one_each = json.loads(capsys.readouterr().out)
+    together = tmp_path / "together"
+    together.mkdir()
+    documents = [json.dumps(dict(reversed(thing.items()))) for thing in reversed(GOOD)]
+    (together / "all.yaml").write_text("\n---\n".join(documents))
+    run("render", "--json", "--manifests", together)
+    assert json.loads(capsys.readouterr().out) == one_each
+
+
+def test_check_ends_with_1_where_no_broker_answers(manifests: Path, capsys: Output) -> None:
+    assert (
+        run("check", "--manifests", manifests, "--mqtt-url", f"mqtt://127.0.0.1:{free_port()}") == 1
+    )
+    assert capsys.readouterr().out.splitlines()[-1].startswith("broker     ")
