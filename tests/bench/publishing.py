@@ -77,14 +77,15 @@ def burst(directory: Path, changes: int = 10_000, nodes: int = 1000) -> None:
         template = fleet.messages()
         fleet.close()
         singly = _singly(broker.port, template, changes)
+    own = [f"{published:,}", f"{published / nodes:.2f}", f"{seconds:.2f} s"]
+    bare = [f"{changes:,}", f"{changes / nodes:.2f}", f"{singly:.2f} s"]
     print_table(
         f"{changes:,} changes over {nodes:,} nodes, as fast as a source gives them"
         " (goal: at most 3 publishes a node)",
         ["", "publishes", "a node", "until all topics hold the last state"],
         [
-            ["nodecast bridge", f"{published:,}", f"{published / nodes:.2f}", f"{seconds:.2f} s"],
-            ["each change singly (bare paho)", f"{changes:,}", f"{changes / nodes:.2f}"]
-            + [f"{singly:.2f} s"],
+            ["nodecast bridge", *own],
+            ["each change singly (bare paho)", *bare],
         ],
     )
 
