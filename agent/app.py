@@ -11,13 +11,11 @@ from __future__ import annotations
 import queue
 import random
 import secrets
-import signal
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
-from types import FrameType
 
 from agent.config import AgentSettings
 from agent.handlers.files import FilesHandler
@@ -41,6 +39,7 @@ from nodecast.log import logger
 from nodecast.messages import ModelOp, encode
 from nodecast.notify import Notifier
 from nodecast.session import Outgoing, Session
+from nodecast.signals import stop_on_signal
 from nodecast.topics import Topics, agent_client_id
 
 log = logger(__name__)
@@ -84,7 +83,7 @@ class App:
         Raises SettingsError, StateDirInUse, StoreError, or SourceError.
         """
         with ExitStack() as stack:
-            stack.enter_context(_signals(self._stop))
+            stack.enter_context(stop_on_signal(self._stop))
             stack.enter_context(locked(self._settings.state))
             opened = open_database(self._settings.state, SCHEMAS, secrets.token_hex(8))
             stack.callback(opened.connection.close)
@@ -304,19 +303,3 @@ class App:
 
 def _op_message(topic: str, op: ModelOp) -> Outgoing:
     return Outgoing(topic, encode(op), retain=False)
-
-
-@contextmanager
-def _signals(stop: Callable[[], None]) -> Iterator[None]:
-    """SIGTERM and SIGINT call `stop` while this lasts."""
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        del number, frame
-        stop()
-
-    before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

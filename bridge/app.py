@@ -10,12 +10,8 @@ import gc
 import queue
 import random
 import secrets
-import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 
 from bridge.bridge import Bridge
 from bridge.charge import Identity, Phase
@@ -27,6 +23,7 @@ from nodecast.errors import SettingsError, Unavailable
 from nodecast.log import logger
 from nodecast.names import bridge_name
 from nodecast.session import Session
+from nodecast.signals import stop_on_signal
 from nodecast.topics import Topics, bridge_client_id
 
 log = logger(__name__)
@@ -86,7 +83,7 @@ class App:
             broker=self._settings.mqtt.url,
         )
         gc.set_threshold(*COLLECTOR)
-        with _signals(self._stop):
+        with stop_on_signal(self._stop):
             self._source.start()
             try:
                 self._wait_for_lists()
@@ -146,19 +143,3 @@ class App:
                     self._bridge.session_event(event, time.monotonic())
         self._session.close(time.monotonic() + _LEAVE)
         log.info("bridge stopped")
-
-
-@contextmanager
-def _signals(stop: Callable[[], None]) -> Iterator[None]:
-    """SIGTERM and SIGINT call `stop` while this lasts."""
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        del number, frame
-        stop()
-
-    before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

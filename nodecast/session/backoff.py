@@ -1,38 +1,35 @@
-"""The pause before the next connection: growing, with full jitter.
+"""The pauses between connections: growing, with full jitter, and starting anew after a good one.
 
-Pause n is anything between 0 and min(longest, first * 2^n) with equal chance, so that a fleet that
-lost its broker at the same moment does not come back at the same moment. No clock and no sleep:
-who asks waits as it sees fit. One owner thread.
+With full jitter a fleet that lost its broker at the same moment does not come back at the same
+moment. No clock and no sleep: who asks waits as it sees fit. One owner thread.
 """
 
 from __future__ import annotations
 
 import random
 
-_MOST_DOUBLINGS = 32
+from nodecast.backoff import Backoff
 
 
-class Backoff:
+class Pauses:
     """Gives pauses in seconds; `reset` once a connection has proved itself."""
 
-    __slots__ = ("_first", "_longest", "_pauses", "_rng")
+    __slots__ = ("_backoff", "_failures", "_rng")
 
     def __init__(self, first: float, longest: float, rng: random.Random) -> None:
-        self._first = first
-        self._longest = longest
+        self._backoff = Backoff(first, longest, floor=0.0)
         self._rng = rng
-        self._pauses = 0
+        self._failures = 0
 
     def pause(self) -> float:
         """The next pause; the one after it may be twice as long."""
-        ceiling: float = min(self._longest, self._first * 2 ** min(self._pauses, _MOST_DOUBLINGS))
-        self._pauses += 1
-        return self._rng.uniform(0.0, ceiling)
+        self._failures += 1
+        return self._backoff.pause(self._failures, self._rng)
 
     def long_pause(self) -> float:
         """A pause for what a person has to put right: half the longest at least."""
-        return self._rng.uniform(self._longest / 2, self._longest)
+        return self._rng.uniform(self._backoff.most / 2, self._backoff.most)
 
     def reset(self) -> None:
         """The next pause is a first one again."""
-        self._pauses = 0
+        self._failures = 0

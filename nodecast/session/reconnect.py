@@ -9,7 +9,7 @@ person has to put right (a password) is asked for seldom and said once. One owne
 from __future__ import annotations
 
 from nodecast.log import Repeats, logger
-from nodecast.session.backoff import Backoff
+from nodecast.session.backoff import Pauses
 from nodecast.session.limits import Sign
 
 log = logger(__name__)
@@ -26,10 +26,10 @@ password, not authorised, banned, authentication method, another server."""
 class Reconnect:
     """`due` is the time (of the caller's clock) from which the next attempt may begin."""
 
-    __slots__ = ("_backoff", "_repeats", "_takeovers", "_who", "due")
+    __slots__ = ("_pauses", "_repeats", "_takeovers", "_who", "due")
 
-    def __init__(self, backoff: Backoff, client_id: str) -> None:
-        self._backoff = backoff
+    def __init__(self, pauses: Pauses, client_id: str) -> None:
+        self._pauses = pauses
         self._who = client_id
         self._repeats = Repeats()
         self._takeovers = 0
@@ -42,7 +42,7 @@ class Reconnect:
     def failed(self, reason: str, now: float) -> None:
         """There was no connection: no name, no route, no listener, no CONNACK."""
         self._takeovers = 0
-        pause = self._wait(self._backoff.pause(), now)
+        pause = self._wait(self._pauses.pause(), now)
         if self._repeats.new("connect", reason):
             log.warning("no connection to the broker", reason=reason, pause=pause)
         else:
@@ -52,7 +52,7 @@ class Reconnect:
         """The CONNACK said no."""
         self._takeovers = 0
         lasting = code in _FOR_A_PERSON
-        pause = self._wait(self._backoff.long_pause() if lasting else self._backoff.pause(), now)
+        pause = self._wait(self._pauses.long_pause() if lasting else self._pauses.pause(), now)
         if self._repeats.new("refused", reason):
             log.error(
                 "the broker refused the connection",
@@ -70,8 +70,8 @@ class Reconnect:
         else:
             self._takeovers = 0
         if proved and self._takeovers < _TAKEN_OVER_OFTEN:
-            self._backoff.reset()
-        pause = self._wait(self._backoff.pause(), now)
+            self._pauses.reset()
+        pause = self._wait(self._pauses.pause(), now)
         if sign is Sign.TAKEN_OVER or self._takeovers >= _TAKEN_OVER_OFTEN:
             log.warning(
                 "is another client connected with the same client id?",

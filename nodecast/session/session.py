@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 
 from nodecast.errors import SessionError
 from nodecast.log import logger
-from nodecast.session.backoff import Backoff
+from nodecast.session.backoff import Pauses
 from nodecast.session.connection import connect as connect_with_paho
 from nodecast.session.connector import Connector
 from nodecast.session.events import (
@@ -60,8 +60,8 @@ class Session:
         self._client_id = client_id
         self._will = will
         self._clock = clock
-        backoff = Backoff(settings.reconnect_min, settings.reconnect_max, rng or random.Random())
-        self._reconnect = Reconnect(backoff, client_id)
+        pauses = Pauses(settings.reconnect_min, settings.reconnect_max, rng or random.Random())
+        self._reconnect = Reconnect(pauses, client_id)
         self._sending = Sending(settings.window, settings.max_packet, clock)
         self._subscribing = Subscribing()
         self._waiter = Waiter()
