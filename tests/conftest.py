@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).resolve().parent.parent
 if str(ROOT) not in sys.path:
@@ -15,6 +16,11 @@ if str(ROOT) not in sys.path:
 
 from tests.support.mosquitto import Broker  # noqa: E402
 from tests.support.mqtt import Observer, observing  # noqa: E402
+
+
+# A busy machine is no failure.
+settings.register_profile("nodecast", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("nodecast")
 
 
 @pytest.fixture(autouse=True)

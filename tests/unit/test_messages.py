@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 import zlib
 from typing import Any
 
@@ -177,6 +178,18 @@ def test_a_body_that_cannot_be_unpacked_is_malformed(wire: Wire, reason: str) ->
 
 def test_the_largest_body_reads() -> None:
     assert len(unpack(Wire(zlib.compress(bytes(MAX_BODY)), "zlib"))) == MAX_BODY
+
+
+def test_a_bomb_costs_no_more_memory_than_the_limit_allows() -> None:
+    bomb = Wire(zlib.compress(bytes(8 * MAX_BODY), 1), "zlib")
+    tracemalloc.start()
+    try:
+        with pytest.raises(Malformed, match="above the limit"):
+            unpack(bomb)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 3 * MAX_BODY
 
 
 # -- snapshots
