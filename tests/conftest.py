@@ -17,7 +17,6 @@ if str(ROOT) not in sys.path:
 from tests.support.mosquitto import Broker  # noqa: E402
 from tests.support.mqtt import Observer, observing  # noqa: E402
 
-
 # A busy machine is no failure.
 settings.register_profile("nodecast", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("nodecast")
