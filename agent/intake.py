@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nodecast.messages import Snapshot, Version, snapshot_digest
+from nodecast.messages import Snapshot, Version
 from nodecast.names import BridgeName, NodeName
 
 
@@ -61,8 +61,8 @@ def decide(held: Held, snapshot: Snapshot, *, retained: bool) -> Decision:
         return Foreign(f"it is from bridge {snapshot.bridge!r}, this agent is of {held.bridge!r}")
     if snapshot.node != held.node:
         return Foreign(f"it is for node {snapshot.node!r}, this is {held.node!r}")
-    if (reason := _inconsistent(snapshot)) is not None:
-        return Refuse(reason)
+    if snapshot.version.epoch < 1 or snapshot.version.revision < 1:
+        return Refuse(f"version {_text(snapshot.version)} is below 1.1")
     if snapshot.version > held.version:
         return Accept(live=not retained)
     if snapshot.version < held.version:
@@ -70,19 +70,6 @@ def decide(held: Held, snapshot: Snapshot, *, retained: bool) -> Decision:
     if snapshot.digest != held.digest:
         return Refuse("the accepted version with another digest")
     return Accept(live=not retained) if held.incomplete else Current()
-
-
-def _inconsistent(snapshot: Snapshot) -> str | None:
-    """Why the snapshot contradicts itself; None when it does not."""
-    if snapshot.version.epoch < 1 or snapshot.version.revision < 1:
-        return f"version {_text(snapshot.version)} is below 1.1"
-    if snapshot.unread:
-        return None  # the digests of what does not read are not known
-    digests = (each.digest for each in snapshot.resources)
-    held, omitted = sorted(snapshot.held_kinds), sorted(snapshot.omitted)
-    if snapshot_digest(digests, held, omitted) != snapshot.digest:
-        return "its digest does not match its content"
-    return None
 
 
 def _text(version: Version) -> str:
