@@ -245,6 +245,12 @@ class Fleet:
             self.objects[key(thing)] = thing
             self.write(_file(key(thing)), json.dumps(thing))
 
+    def put_together(self, name: str, *things: Object) -> None:
+        """Write objects as the documents of one file."""
+        self.objects |= {key(thing): thing for thing in things}
+        items = {"apiVersion": "v1", "kind": "List", "items": things}
+        self.write(name, json.dumps(items))
+
     def drop(self, *things: Object) -> None:
         """Delete objects with their files."""
         for thing in things:
@@ -283,15 +289,23 @@ class Fleet:
         with observing(self.broker.port) as observer:
             yield Look(observer)
 
-    def should_be(self, placed: Mapping[str, Collection[Object]], within: float = WITHIN) -> None:
+    def should_be(
+        self,
+        placed: Mapping[str, Collection[Object]],
+        omitted: Mapping[str, Collection[Object]] | None = None,
+        within: float = WITHIN,
+    ) -> None:
         """Wait until each node has exactly these objects, as they were put: on its disk, in its
         snapshot at the broker, and in its report, with no kind held. Only what the processes that
-        run now have said counts."""
+        run now have said counts. `omitted`: what belongs to a node besides, and is neither sent to
+        it nor there."""
         with self.look() as look:
             try:
-                eventually(lambda: not self._differences(placed, look), within, every=0.05)
+                eventually(
+                    lambda: not self._differences(placed, omitted or {}, look), within, every=0.05
+                )
             except AssertionError as error:
-                lines = self._differences(placed, look)
+                lines = self._differences(placed, omitted or {}, look)
                 raise AssertionError(f"not within {within:g} s:\n" + "\n".join(lines)) from error
 
     def disks_should_be(
@@ -317,7 +331,12 @@ class Fleet:
             for line in _differ(f"{node}, disk", things, self.agents[node].disk())
         ]
 
-    def _differences(self, placed: Mapping[str, Collection[Object]], look: Look) -> list[str]:
+    def _differences(
+        self,
+        placed: Mapping[str, Collection[Object]],
+        omitted: Mapping[str, Collection[Object]],
+        look: Look,
+    ) -> list[str]:
         lines = self._on_disks(placed)
         for node, things in placed.items():
             snapshot, report = look.snapshot(node), look.report(node)
@@ -333,8 +352,13 @@ class Fleet:
             lines += _unlike(
                 f"{node}, report", (snapshot.version, snapshot.digest, False, None), said
             )
+            left_out = {key(each) for each in omitted.get(node, ())}
+            lines += _unlike(f"{node}, omitted", left_out, set(snapshot.omitted))
             states = {each.key: each.state for each in report.resources}
-            lines += _unlike(f"{node}, states", {key(each): "Applied" for each in things}, states)
+            expected = dict.fromkeys(map(key, things), "Applied") | dict.fromkeys(
+                left_out, "Pending"
+            )
+            lines += _unlike(f"{node}, states", expected, states)
         return lines
 
 

@@ -1,0 +1,93 @@
+"""The agent is killed at random moments while everything around it changes."""
+
+from __future__ import annotations
+
+import random
+import threading
+
+import pytest
+
+from nodecast.messages import ModelOp
+from tests.support.fleet import Agent, Fleet, Look, end_state
+from tests.support.objects import Object, dataset
+from tests.support.wait import eventually
+
+pytestmark = pytest.mark.broker
+
+KILLS = 50
+SEED = 20240607
+LIVES = (0.15, 0.6)
+"""Seconds from a start to its kill: from before the store is open to long after the connection."""
+
+
+def _change_objects(fleet: Fleet, rng: random.Random) -> None:
+    name = f"d{rng.randrange(6)}"
+    thing = dataset(name, "edge0", url=f"/{rng.randrange(10**6)}")
+    there = [each for each in fleet.objects.values() if each["metadata"]["name"] == name]
+    if there and rng.random() < 0.3:
+        fleet.drop(*there)
+    else:
+        fleet.put(thing)
+
+
+def _change_models(agent: Agent, models: dict[str, str], rng: random.Random) -> None:
+    name = f"m{rng.randrange(4)}"
+    if models.pop(name, None) is None or rng.random() < 0.7:
+        models[name] = f"s3://{rng.randrange(10**6)}"
+    agent.models(models)
+
+
+def test_m8_after_fifty_kills_the_disk_is_the_snapshot_and_no_model_op_is_missing(
+    make_fleet: type[Fleet],
+) -> None:
+    rng = random.Random(SEED)
+    fleet = make_fleet("edge0")
+    agent = fleet.agents["edge0"]
+    keeps = dataset("keeps", "edge0")
+    fleet.put(keeps)
+    fleet.broker.start()
+    fleet.bridge.start()
+    models: dict[str, str] = {}
+    with fleet.look() as look:
+        for _ in range(KILLS):
+            agent.start()
+            _change_objects(fleet, rng)
+            _change_models(agent, models, rng)
+            _live(rng)
+            _change_objects(fleet, rng)
+            _change_models(agent, models, rng)
+            agent.kill()
+        agent.start()
+        fleet.should_be({"edge0": list(fleet.objects.values())})
+        _models_should_be(look, models)
+        _all_ops_came(look.ops("edge0"), models)
+
+
+def _live(rng: random.Random) -> None:
+    """The moment of the kill is the subject here: it is by time, and by nothing the agent does."""
+    threading.Event().wait(rng.uniform(*LIVES))
+
+
+def _models_should_be(look: Look, models: dict[str, str]) -> None:
+    def there() -> bool:
+        found = look.model_set("edge0")
+        return found is not None and {
+            each.name: (each.spec["storageUri"], each.state) for each in found.models
+        } == {name: (uri, "Requested") for name, uri in models.items()}
+
+    eventually(there, 20, what=f"the ModelSet says {models}")
+
+
+def _all_ops_came(ops: list[ModelOp], models: dict[str, str]) -> None:
+    (store,) = {op.store for op in ops}
+    assert store
+    by_seq: dict[int, ModelOp] = {}
+    newest = 0
+    for op in ops:
+        # What went again is what it was, and nothing comes before what is before it.
+        assert by_seq.setdefault(op.seq, op) == op
+        assert op.seq <= newest + 1
+        newest = max(newest, op.seq)
+    assert sorted(by_seq) == list(range(1, newest + 1))
+    end: dict[str, Object] = end_state(ops)
+    assert {name: spec["storageUri"] for name, spec in end.items()} == models
