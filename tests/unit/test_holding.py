@@ -56,7 +56,7 @@ def test_a_kind_that_was_never_listed_is_held() -> None:
 
 def test_the_hold_counts_from_when_the_cause_was_seen_gone(core: Core) -> None:
     core.listed(OWNER, status=KindStatus.MISSING)
-    core.after(500)
+    core.now += 500  # nobody looks meanwhile
     core.listed(OWNER)
     core.after(59.9)
     assert core.holding.held == (OWNER, PART)
