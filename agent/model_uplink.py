@@ -168,7 +168,7 @@ class ModelUplink:
         if self._under_way or now < self._due:
             return
         self._shown, self._due = self._models.changes, NEVER
-        for form in shed(self._models.model_set()):
+        for form in shed(self._models.model_set(), self._models.unsendable):
             message = Outgoing(self._whole, encode(form), retain=True)
             reason = self._oversize(message)
             if reason is None:

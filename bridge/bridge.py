@@ -18,6 +18,7 @@ from bridge.charge import LISTING_WAIT, Charge, Identity, Phase
 from bridge.feedback import Feedback
 from bridge.holding import Holding
 from bridge.listing import Listing
+from bridge.objects import ObjectRecord
 from bridge.own_topics import BridgePort, OwnTopics
 from bridge.placement import Rules
 from bridge.policy import Policy
@@ -29,7 +30,7 @@ from bridge.writer import SnapshotWriter
 from nodecast.errors import InvalidName
 from nodecast.log import Repeats, logger
 from nodecast.messages import Wire
-from nodecast.names import KindName, NodeName, node_name
+from nodecast.names import KindName, NodeName, ResourceKey, node_name
 from nodecast.session import (
     Acknowledged,
     Connected,
@@ -107,10 +108,13 @@ class Bridge:
             case Findings():
                 self._found(event)
             case Changed(key, record):
+                self._say_refused(key, record)
                 self._changed(self.catalog.apply({key: record}), now)
             case Listed(kind, _, objects):
                 self.holding.listed(event)
                 if objects is not None:
+                    for key, record in objects.items():
+                        self._say_refused(key, record)
                     self._changed(self.catalog.replace(kind, objects), now)
                 self._say_status(event)
                 self.publisher.recheck()
@@ -121,6 +125,18 @@ class Bridge:
 
     def _found(self, findings: Findings) -> None:
         self.findings = findings
+
+    def _say_refused(self, key: ResourceKey, record: ObjectRecord | None) -> None:
+        if record is not None and record.problem:
+            if self._said.new(key, record.problem):
+                log.warning(
+                    "object refused, it goes to no node",
+                    key=key,
+                    place=record.place,
+                    reason=record.problem,
+                )
+        elif self._said.over(key) and record is not None:
+            log.info("object is served now", key=key)
 
     def _say_status(self, listed: Listed) -> None:
         if listed.reason:

@@ -18,6 +18,10 @@ _ENVELOPE = 4096
 the names and the prefix are."""
 
 
+_SLACK = 256
+"""Bytes by which another version may make the same content larger once it is compressed."""
+
+
 class SnapshotWriter:
     """Builds contents that fit and messages of them. One owner thread."""
 
@@ -60,4 +64,6 @@ class SnapshotWriter:
             return False
         if self.limit is None or size <= self.limit:
             return True
-        return wire_size(self.message(node, _GREATEST, content)) <= self.limit
+        message = self.message(node, _GREATEST, content)
+        slack = _SLACK if message.encoding else 0
+        return wire_size(message) + slack <= self.limit

@@ -6,7 +6,7 @@ sent yet shows the spec that is asked for and `Pending`; ops follow, and end in 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 import msgspec
 
@@ -60,11 +60,13 @@ def model_set(
 def _entry(name: str, outbox: Outbox, refused: str | None, problem: str) -> ModelEntry:
     held = outbox.held.get(name) or Held(None)
     want = outbox.want.get(name) if outbox.want is not None else held.spec
-    spec = want or held.spec or UNKNOWN
     note = f"its entry in the config file counts for nothing: {problem}" if problem else ""
     if refused is not None:
+        # Consumers still have what was there: a change that cannot be sent is no state of theirs.
+        spec = held.spec or want or UNKNOWN
         stays = "; what was there stays" if held.spec is not None else ""
         return _model(name, spec, "Failed", f"{refused}{stays}", note)
+    spec = want or held.spec or UNKNOWN
     if want == held.spec:
         if held.failure is not None:
             return _model(name, spec, "Failed", held.failure, note)
@@ -78,15 +80,24 @@ def _model(name: str, spec: Spec, state: ModelState, *messages: str) -> ModelEnt
     return ModelEntry(name=name, spec=spec.value(), state=state, message=message)
 
 
-def shed(full: ModelSet) -> Iterator[ModelSet]:
+def shed(full: ModelSet, unsendable: Collection[str] = ()) -> Iterator[ModelSet]:
     """`full`, then ever smaller forms, for a broker that does not take so much.
 
-    Messages go first, then the recent ops; the models with their specs and states always stay,
-    since a set without them would say something else.
+    Messages go first, then the recent ops, then the specs of the `unsendable` models, which nobody
+    was sent: one that is too large must not hide the others. The models with their states always
+    stay, since a set without them would say something else.
     """
     yield full
     brief = [msgspec.structs.replace(each, message="") for each in full.models]
     config = msgspec.structs.replace(full.config, message=full.config.message[:_MAX_MESSAGE])
     smaller = msgspec.structs.replace(full, models=brief, config=config)
     yield smaller
-    yield msgspec.structs.replace(smaller, recent_ops=[])
+    smaller = msgspec.structs.replace(smaller, recent_ops=[])
+    yield smaller
+    if not unsendable:
+        return
+    bare = [
+        msgspec.structs.replace(each, spec={}) if each.name in unsendable else each
+        for each in smaller.models
+    ]
+    yield msgspec.structs.replace(smaller, models=bare)

@@ -87,6 +87,13 @@ class ModelSync:
         """Whether everything that can be sent is settled; what is refused waits for a new spec."""
         return not self._outbox.sent and not self._outbox.pending
 
+    @property
+    def unsendable(self) -> frozenset[str]:
+        """The models whose spec no consumer was sent, since their load is too large."""
+        held = self._outbox.held
+        refused = {n for n in self._outbox.refused if n not in held or held[n].spec is None}
+        return frozenset(refused | {name for name, each in held.items() if each.failure})
+
     def model_set(self) -> ModelSet:
         """The ModelSet of this moment."""
         return model_set(
