@@ -52,9 +52,13 @@ class Feedback:
         if report.node != node:
             self._ignore(node, f"it names node {report.node!r}")
         elif report.bridge != self._bridge:
-            self._ignore(node, f"the node belongs to bridge {report.bridge!r}")
+            self._ignore(
+                node, f"the node is of bridge {report.bridge!r}: it gets nothing from here"
+            )
+            self._publisher.withhold(node)
         else:
             self._said.over(node)
+            self._publisher.release(node)
             if self._reports.arrived(node, report, now):
                 self._holding.reported(_keys(report), now)
                 self._judge(node, report, now)

@@ -84,6 +84,7 @@ class Publisher:
         self._wakes: dict[NodeName, float] = {}  # the earliest entry of each node in `_later`
         self._blocked: set[NodeName] = set()
         self._again: dict[NodeName, None] = {}
+        self._foreign: set[NodeName] = set()
         self._omitted: dict[NodeName, tuple[ResourceKey, ...]] = {}
         self._order = itertools.count()
         self.nodes: dict[NodeName, NodeState] = {}
@@ -121,6 +122,16 @@ class Publisher:
         self.dirty((node,))
         state = self.nodes[node]
         state.floor = max(state.floor, floor)
+
+    def withhold(self, node: NodeName) -> None:
+        """A node that says it is another bridge's gets nothing, until it says that it is ours."""
+        self._foreign.add(node)
+
+    def release(self, node: NodeName) -> None:
+        """A node says that it is ours."""
+        if node in self._foreign:
+            self._foreign.discard(node)
+            self.dirty((node,))
 
     def recheck(self) -> None:
         """Something was listed, released or acknowledged: who waited for that is looked at."""
@@ -217,7 +228,7 @@ class Publisher:
         if state.in_flight:
             state.changed_in_flight = True
             return False
-        if node not in in_ledger:
+        if node not in in_ledger or node in self._foreign:
             self._blocked.add(node)
         elif now < self._may_go_at(state):
             self._look_later(node, self._may_go_at(state))
@@ -260,6 +271,8 @@ class Publisher:
             state = self.nodes[node]
             if state.in_flight or state.content is None or node not in in_ledger:
                 continue  # what is under way, or comes first, is as good
+            if node in self._foreign:
+                continue  # and is looked at when it is released
             if now < self._may_go_at(state):
                 waiting.append(node)
                 soonest = min(soonest, self._may_go_at(state))

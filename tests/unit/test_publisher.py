@@ -367,3 +367,15 @@ def test_acknowledgements_are_counted_for_the_mark() -> None:
     assert core.publisher.acknowledgements == before + 2
     assert {states[NodeName(n)].acknowledgement for n in "ab"} == {before + 1, before + 2}
     assert states[NodeName("a")].acknowledged == (7, 2)
+
+
+def test_a_node_of_another_bridge_gets_nothing_until_it_is_ours() -> None:
+    core = serving(nodes="nm")
+    core.publisher.withhold(N)
+    change(core, "x", "n", "m")
+    core.publisher.again([N])
+    core.pump()
+    assert [("m", 7, 2)] == versions(core)
+    core.publisher.release(N)
+    core.pump()
+    assert [("n", 7, 2)] == versions(core)
