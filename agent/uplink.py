@@ -218,7 +218,7 @@ class Uplink:
         elif event.topic == self._topics.models(node):
             self._own_models(wire, event.retained)
         elif event.topic == self._topics.bridge_state(self._me.bridge):
-            self._bridge_state(wire, now)
+            self._bridge_state(wire, event.retained, now)
         else:
             log.debug("message of a foreign topic dropped", topic=event.topic)
 
@@ -227,11 +227,14 @@ class Uplink:
         if found is not None:
             self._models.kept(found)
 
-    def _bridge_state(self, wire: Wire, now: float) -> None:
+    def _bridge_state(self, wire: Wire, retained: bool, now: float) -> None:
         presence = self._decoded(Presence, wire, "bridge")
         if presence is None or not presence.online:
             return
-        if self._bridge not in (None, presence.instance):
+        # A first birth that is live came after our report, which the bridge may not have heard: it
+        # subscribes to what is new, and is told again only of nodes that it knows.
+        heard = self._bridge is None and retained
+        if self._bridge != presence.instance and not heard:
             self._pace.bridge_changed(now)
         self._bridge = presence.instance
 

@@ -103,6 +103,16 @@ def test_a_report_under_way_is_not_overtaken(rig: Rig) -> None:
     assert [each.revision for each in rig.reports()] == [1]
 
 
+def test_a_bridge_that_comes_after_the_report_is_told_again(rig: Rig) -> None:
+    rig.connect()
+    rig.acknowledge()
+    rig.work(20)
+    assert rig.reports() == []
+    rig.receive(BRIDGE_STATE, _presence("bridge-1"))
+    rig.work(5)
+    assert len(rig.reports()) == 1
+
+
 def test_another_instance_of_the_bridge_is_told_after_a_random_pause(rig: Rig) -> None:
     rig.connect()
     rig.receive(BRIDGE_STATE, _presence("bridge-1"), retained=True)
