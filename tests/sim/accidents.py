@@ -1,7 +1,8 @@
 """Accidents of the source, one at a time: what it shows is not what people want.
 
 - a CRD is removed: its objects are deleted one by one, a list is empty, then 404; later the kind
-  is back and empty, and its objects come back one by one;
+  is back and empty, and its objects come back one by one. Its absence is meant after the time that
+  the contract gives it: `hold`, or the wait for a second list where no watch noticed the 404;
 - a kind is forbidden for a while;
 - the directory vanishes for a while.
 
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import random
 
+from bridge.holding import EMPTY_WAIT
 from bridge.sources.events import KindStatus
 from nodecast.names import KindName, ResourceKey, kind_of
 from tests.sim.clock import Simulation
@@ -43,19 +45,29 @@ class Accidents:
         """Kinds go with all their objects, and come back."""
         if not self._begin(kinds, removed=True):
             return
-        keys = [key for key in self._truth.shown if kind_of(key) in kinds]
-        rng.shuffle(keys)
-        span = min(rng.choice([0.3, 0.3, 2.5]), 0.2 * max(1, len(keys)))
-        for index, key in enumerate(keys):
-            self._later(span * index / len(keys), self._truth.put, key, None, wanted=False)
+        span = self._delete_all(kinds, rng)
         missing_at = span + rng.uniform(0.1, 4.3)
         served_at = missing_at + rng.uniform(2, 60)
-        # Empty for as long as the contract doubts it: from here on its absence is meant.
         meant_at = served_at + self._hold - 0.5
         self._later(missing_at, self._truth.set_status, kinds, KindStatus.MISSING)
         self._later(served_at, self._truth.set_status, kinds, KindStatus.OK)
+        self._later(served_at + EMPTY_WAIT - 0.5, self._accept_overlooked)
         self._later(meant_at, self._truth.accept, kinds)
         self._later(served_at + rng.uniform(0, 2 * self._hold), self.end)
+
+    def _delete_all(self, kinds: frozenset[KindName], rng: random.Random) -> float:
+        """Every kind loses its objects at an even pace; the seconds until all are gone."""
+        of_kind = [[key for key in self._truth.shown if kind_of(key) == k] for k in sorted(kinds)]
+        some = [keys for keys in of_kind if keys]
+        span = min([rng.choice([0.3, 0.3, 2.5]), *(0.3 * len(keys) for keys in some)])
+        for keys in some:
+            rng.shuffle(keys)
+            for index, key in enumerate(keys):
+                self._later(span * index / len(keys), self._truth.put, key, None, wanted=False)
+        return span
+
+    def _accept_overlooked(self) -> None:
+        self._truth.accept(frozenset(self._truth.overlooked))
 
     def forbidden(self, kinds: frozenset[KindName], lasts: float) -> None:
         """The bridge has no right to see these kinds; people go on editing."""

@@ -46,7 +46,7 @@ class VersionRules:
     def __init__(self, violate: Callable[[str, str], None]) -> None:
         self._violate = violate
         self._last: dict[str, Snapshot] = {}
-        self._ahead: set[str] = set()
+        self._reported: dict[str, Report] = {}  # of each node, that of the greatest version
 
     def published(self, message: Outgoing) -> Snapshot:
         """A snapshot goes out: its version against the one before."""
@@ -60,21 +60,22 @@ class VersionRules:
         if new.version == old.version and new.digest != old.digest:
             self._violate("one version, two contents", f"{new.node} {new.version}")
         renewed = new.version > old.version and new.digest == old.digest
-        if renewed and new.node not in self._ahead:
+        if renewed and not self._was_ahead(old):
             self._violate("equal content, new revision", f"{new.node} {new.version}")
-        if new.version > old.version:
-            self._ahead.discard(new.node)
         return new
 
     def reported(self, report: Report) -> None:
-        """A node that is ahead may be given its content anew."""
-        old = self._last.get(report.node)
-        if (
-            old is None
-            or report.version > old.version
-            or (report.version == old.version and report.digest != old.digest)
-        ):
-            self._ahead.add(report.node)
+        """A report reached the bridge."""
+        greatest = self._reported.get(report.node)
+        if greatest is None or report.version >= greatest.version:
+            self._reported[report.node] = report
+
+    def _was_ahead(self, old: Snapshot) -> bool:
+        """A node that has what it was never given may be given its content anew."""
+        report = self._reported.get(old.node)
+        if report is None or report.version < old.version:
+            return False
+        return report.version > old.version or report.digest != old.digest
 
 
 @dataclass(slots=True)

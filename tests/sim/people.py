@@ -16,16 +16,20 @@ _FIRST = 45
 
 
 class People:
-    """Edits what is wanted until `until`."""
+    """Edits what is wanted until `until`, or earlier: then the world stands still amid the faults.
+
+    How fast they work and how much they delete differs from run to run.
+    """
 
     def __init__(self, sim: Simulation, truth: Truth, accidents: Accidents, until: float) -> None:
         self._sim = sim
         self._truth = truth
         self._accidents = accidents
-        self._until = until
         self._rng = sim.rng("people")
+        self._until = self._rng.choice([until, until, self._rng.uniform(0.1, 1) * until])
+        self._deletes = self._rng.choice([0.12, 0.12, 0.5])
         self._editions = itertools.count(1)
-        self._pace = self._rng.choice([(0.5, 4.0), (2.0, 12.0), (6.0, 30.0)])
+        self._pace = self._rng.choice([(0.5, 4.0), (2.0, 12.0), (6.0, 30.0), (20.0, 90.0)])
         for _ in range(_FIRST):
             self._edit()
         sim.after(self._rng.uniform(*self._pace), self._work)
@@ -44,9 +48,9 @@ class People:
         old, dice = wanted.get(key), rng.random()
         if self._accidents.touch(key):
             return
-        if old is not None and dice < 0.12:
+        if old is not None and dice < self._deletes:
             self._truth.put(key, None)
-        elif old is None or dice < 0.6:
+        elif old is None or dice < (1 + self._deletes) / 2:
             self.write(self._draw(key, old))
         else:
             self.write(old)

@@ -84,7 +84,10 @@ class KindReader:
 
     def _happened(self, entry: Entry | None) -> None:
         if entry is None:  # the server serves otherwise: watches end
-            if self._truth.status[self._kind] is not KindStatus.OK or not self._watching:
+            served = self._truth.status[self._kind] is KindStatus.OK
+            if served and self._watching:
+                self._truth.overlooked.add(self._kind)
+            else:
                 self._sim.after(self._rng.uniform(0.1, 1.5), self.list)
         elif kind_of(entry.key) == self._kind:
             self._news_at = max(self._news_at, self._sim.now + self._rng.uniform(0.02, 0.5))

@@ -44,6 +44,8 @@ class Truth:
     watchers: list[Callable[[Entry | None], None]] = field(default_factory=list)
     accepted: frozenset[KindName] = frozenset()
     """Kinds of which what is shown counts as true beside what is wanted."""
+    overlooked: set[KindName] = field(default_factory=set)
+    """Kinds that were missing and are back without a watch having noticed."""
     last_edit: float = 0.0
     _since: dict[tuple[NodeName, ResourceKey], float] = field(default_factory=dict)
     _always: dict[tuple[NodeName, ResourceKey], bool] = field(default_factory=dict)
@@ -68,6 +70,7 @@ class Truth:
         """The server answers otherwise from now on: watches of these kinds end."""
         self.sim.say("source", status.value, kinds=",".join(sorted(kinds)))
         self.status.update(dict.fromkeys(kinds, status))
+        self.overlooked.clear()
         for watcher in list(self.watchers):
             watcher(None)
 
