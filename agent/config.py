@@ -9,8 +9,8 @@ import msgspec
 from msgspec import Meta
 
 from agent.pace import ReportTimes
-from agent.reconciler import Backoff
 from agent.resources import Pacing
+from nodecast.backoff import Backoff
 from nodecast.errors import InvalidName, SettingsError
 from nodecast.log import LogFormat
 from nodecast.names import BridgeName, NodeName, bridge_name, node_name

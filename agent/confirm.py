@@ -10,8 +10,8 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from agent.reconciler import Backoff
 from agent.store.resources import ResourceStore
+from nodecast.backoff import Backoff
 from nodecast.errors import StoreBroken, StoreError
 from nodecast.log import logger
 from nodecast.names import ResourceKey

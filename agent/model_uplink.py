@@ -17,7 +17,7 @@ from agent.models.modelset import shed
 from agent.models.outbox import Token as OpToken
 from agent.models.sync import ModelSync
 from agent.pace import NEVER, Repeating
-from agent.reconciler import Backoff
+from nodecast.backoff import Backoff
 from nodecast.errors import StoreBroken, StoreError
 from nodecast.log import Repeats, logger
 from nodecast.messages import ModelSet, encode

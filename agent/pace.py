@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from agent.reconciler import Backoff
+from nodecast.backoff import Backoff
 
 NEVER = float("inf")
 _SETTLE = 0.2  # seconds in which the first changes of a burst come together

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 
 from agent.pace import NEVER, Repeating
-from agent.reconciler import Backoff
+from nodecast.backoff import Backoff
 from nodecast.log import Repeats, logger
 from nodecast.messages import Presence
 from nodecast.names import NodeName

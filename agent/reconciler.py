@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from agent.handlers.outcome import Done, Outcome, Refused, Retry
+from nodecast.backoff import Backoff
 from nodecast.names import ResourceKey
 
 
@@ -26,19 +27,6 @@ class State(StrEnum):
     APPLIED = "Applied"
     FAILED = "Failed"
     REMOVING = "Removing"
-
-
-@dataclass(frozen=True, slots=True)
-class Backoff:
-    """Pauses after failures, in seconds: `first`, doubled each time up to `most`; jittered down
-    to half of it."""
-
-    first: float = 1.0
-    most: float = 300.0
-
-    def pause(self, attempts: int, rng: random.Random) -> float:
-        """The pause after the `attempts`-th failure in a row."""
-        return min(self.most, self.first * 2.0 ** min(attempts - 1, 32)) * rng.uniform(0.5, 1.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,11 @@ from agent.handlers.files import FilesHandler, OrphanFile, failed
 from agent.handlers.outcome import Done, Outcome
 from agent.intake import Accept, Current, Foreign, Held, Refuse, decide
 from agent.orphans import Orphans
-from agent.reconciler import Action, Backoff, Drop, Put, Reconciler
+from agent.reconciler import Action, Drop, Put, Reconciler
 from agent.stamp import TreeStamp
 from agent.store.records import Accepted, Row, file_content
 from agent.store.resources import ResourceStore
+from nodecast.backoff import Backoff
 from nodecast.errors import ApplyError, MessageError, StoreBroken, StoreError
 from nodecast.log import Repeats, logger
 from nodecast.messages import Refusal, Snapshot, Wire, decode_snapshot
@@ -36,7 +37,7 @@ class Pacing:
     """Pauses in seconds: between reconcile rounds, and after failures of files and of the store."""
 
     round: float = 600.0
-    retry: Backoff = Backoff()  # noqa: RUF009 - frozen
+    retry: Backoff = Backoff(1.0, 300.0)  # noqa: RUF009 - frozen
     store: Backoff = Backoff(0.5, 60.0)  # noqa: RUF009 - frozen
 
 

@@ -21,11 +21,11 @@ from agent.model_uplink import ModelUplink
 from agent.models.sync import ModelSync
 from agent.pace import NEVER, Repeating, ReportPace, ReportTimes
 from agent.presence import ECHO_WAIT, OwnState
-from agent.reconciler import Backoff
 from agent.report import TimeText
 from agent.reporter import Reporter, ReportToken
 from agent.resources import NodeResources
 from nodecast import __version__
+from nodecast.backoff import Backoff
 from nodecast.errors import MessageError
 from nodecast.log import Repeats, logger
 from nodecast.messages import ModelSet, Presence, Wire, decode, encode

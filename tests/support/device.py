@@ -12,10 +12,10 @@ import orjson
 
 from agent.handlers.files import FilesHandler
 from agent.handlers.tree import Tree
-from agent.reconciler import Backoff
 from agent.resources import NodeResources, Pacing
 from agent.store.database import Opened, open_database
 from agent.store.resources import SCHEMA, ResourceStore
+from nodecast.backoff import Backoff
 from nodecast.messages import (
     Version,
     Wire,

@@ -7,7 +7,8 @@ import random
 import pytest
 
 from agent.handlers.outcome import Done, Refused, Retry
-from agent.reconciler import Action, Backoff, Drop, Put, Reconciler, State
+from agent.reconciler import Action, Drop, Put, Reconciler, State
+from nodecast.backoff import Backoff
 from nodecast.names import ResourceKey
 
 A = ResourceKey("Dataset.sedna.io/default/a")
