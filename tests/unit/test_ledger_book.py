@@ -68,6 +68,13 @@ def test_what_was_refused_is_due_again_after_the_pause() -> None:
     assert book.names == {A}
 
 
+def test_a_name_that_was_refused_is_still_new_after_the_pause() -> None:
+    book = written(A)
+    book.write({A, B}, 0, COUNTS, 110)
+    book.refused(111)
+    assert book.due({A, B}, 0, COUNTS, 110.5) == 111
+
+
 def test_a_refused_mark_is_due_again_and_the_names_stay() -> None:
     book = written(A)
     book.write({A}, 5, COUNTS, 110)

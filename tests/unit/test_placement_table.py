@@ -159,6 +159,17 @@ def test_a_reference_stays_in_the_namespace_of_its_owner() -> None:
     assert [each.target for each in catalog.dangling()] == ["Model.sedna.io/default/small"]
 
 
+def test_a_reference_is_found_in_whatever_namespace_its_owner_is() -> None:
+    service, own, foreign = inference("plates", "gate-2", "small"), model("small"), model("small")
+    for thing in (service, own):
+        thing["metadata"]["namespace"] = "team"
+    catalog = Catalog(RULES)
+    catalog.apply({r.key: r for r in map(read, (service, own, foreign))})
+    assert catalog.nodes_of(read(own).key) == {"gate-2"}
+    assert not catalog.nodes_of(read(foreign).key)
+    assert catalog.dangling() == []
+
+
 def test_the_other_group_has_the_same_rules_for_itself_only() -> None:
     rules = Rules(built_in("neptune.io"))
     service = inference("plates", "gate-2", "small") | {"apiVersion": "neptune.io/v1alpha1"}

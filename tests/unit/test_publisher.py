@@ -226,6 +226,26 @@ def test_other_tokens_of_a_lost_connection_mean_nothing() -> None:
     assert core.pump() == []
 
 
+def test_a_change_that_waits_for_lists_does_not_overtake_a_repair_in_flight() -> None:
+    core = Core(policy=NOW)
+    core.put(record("Owner/a", "n", carries=["Part/p"]), record("Part/p"))
+    core.put(record("Owner/z", "z"), record("Part/z", "z"))
+    core.charge()
+    core.publisher.connected(None)
+    core.settled()
+    core.after(5)
+    core.put(record("Owner/a", "n"))
+    assert core.pump() == []
+    core.publisher.again([N])
+    assert len(core.pump()) == 1
+    core.after(2)
+    core.listed()
+    assert core.pump() == []
+    core.acknowledge()
+    (snapshot,) = core.pump()
+    assert names(snapshot) == ["Owner/a"]
+
+
 # -- refusals
 
 
@@ -375,7 +395,7 @@ def test_a_node_of_another_bridge_gets_nothing_until_it_is_ours() -> None:
     change(core, "x", "n", "m")
     core.publisher.again([N])
     core.pump()
-    assert [("m", 7, 2)] == versions(core)
+    assert versions(core) == [("m", 7, 2)]
     core.publisher.release(N)
     core.pump()
-    assert [("n", 7, 2)] == versions(core)
+    assert versions(core) == [("n", 7, 2)]

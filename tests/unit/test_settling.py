@@ -115,6 +115,20 @@ def test_what_is_lost_anew_after_it_came_back_settles_anew() -> None:
     assert sent(core) == [["Alone/b"]]
 
 
+def test_a_loss_long_ago_that_was_made_good_does_not_hurry_a_new_one() -> None:
+    core = serving(record("Alone/a", "n"), record("Alone/b", "n"))
+    core.remove("Alone/a")
+    sent(core)
+    core.after(0.5)
+    core.put(record("Alone/a", "n"))
+    sent(core)
+    core.after(20)
+    core.remove("Alone/a")
+    assert sent(core) == []
+    core.after(1)
+    assert sent(core) == [["Alone/b"]]
+
+
 # -- through another kind
 
 
