@@ -167,6 +167,12 @@ def test_the_last_applied_configuration_goes_and_other_annotations_stay() -> Non
     assert read(alone).encoded == read(dataset("a", "n1")).encoded
 
 
+@pytest.mark.parametrize("name", ["labels", "annotations"])
+def test_an_empty_table_is_as_good_as_none(name: str) -> None:
+    assert read(with_metadata(**{name: {}})) == read(dataset("a", "n1"))
+    assert read(with_metadata(**{name: None})) == read(dataset("a", "n1"))
+
+
 def test_the_digest_is_over_the_resource_without_itself() -> None:
     seen = resource(dataset("a", "n1"))
     digest = seen.pop("digest")
