@@ -12,8 +12,19 @@ from hypothesis import strategies as st
 
 from tests.sim.fleet import play
 from tests.sim.plan import FAULTS_END, WORLDS, Fault, Plan, World, random_plan
+from tests.sim.rules import without
 
 SEEDS = range(15)
+OFTEN_NEEDED = (
+    "ahead",
+    "empty wait",
+    "held dependents",
+    "held kinds",
+    "ledger counts",
+    "settle",
+    "versions",
+)
+"""Rules whose absence shows within a few runs; `--without each` plays enough for the others."""
 
 
 def faults(world: World) -> st.SearchStrategy[tuple[Fault, ...]]:
@@ -43,3 +54,9 @@ def test_any_faults_end_with_every_node_as_wanted(
 def test_a_long_row_of_faults_ends_with_every_node_as_wanted(name: str) -> None:
     found = {seed: play(random_plan(seed, WORLDS[name])) for seed in SEEDS}
     assert {seed: [] for seed in SEEDS} == found
+
+
+@pytest.mark.parametrize("rule", OFTEN_NEEDED)
+def test_a_fleet_without_one_of_the_rules_goes_wrong(rule: str) -> None:
+    with without(rule):
+        assert any(play(random_plan(seed, WORLDS["kubernetes"])) for seed in range(100))
