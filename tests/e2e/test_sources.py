@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.support.fleet import Fleet, Mark
+from tests.support.fleet import BRIDGE_SETTINGS, Fleet, Mark
 from tests.support.objects import dataset, federated, inference, model
 from tests.support.process import run_to_end
 from tests.support.wait import eventually
@@ -55,8 +55,9 @@ def test_e11_a_bridge_that_starts_on_an_empty_or_missing_directory_takes_nothing
     fleet: Fleet, how: str
 ) -> None:
     marks = _begin(fleet)
-    with fleet.look() as look:
-        eventually(lambda: (found := look.ledger()) and found.kinds, what="the ledger counts")
+    if how == "empty":
+        with fleet.look() as look:
+            eventually(lambda: (found := look.ledger()) and found.kinds, what="the ledger counts")
     fleet.bridge.stop()
     aside = fleet.manifests.rename(fleet.root / "aside")
     if how == "empty":
@@ -75,7 +76,7 @@ def test_e11_a_bridge_that_starts_on_an_empty_or_missing_directory_takes_nothing
     assert _nothing_left(fleet, marks)
 
     fleet.bridge.stop()
-    fleet.bridge.settings["hold"] = 1
+    fleet.bridge.settings["hold"] = BRIDGE_SETTINGS["hold"]
     if how == "empty":
         fleet.manifests.rmdir()
     aside.rename(fleet.manifests)

@@ -37,8 +37,8 @@ from tests.support.wait import eventually
 
 _MQTT = {"mqtt.reconnect_min": 0.1, "mqtt.reconnect_max": 0.5, "mqtt.connect_timeout": 3}
 BRIDGE_SETTINGS: Mapping[str, object] = _MQTT | {
-    "hold": 1,
-    "settle": 0.3,
+    "hold": 0.4,
+    "settle": 0.2,
     "settle_max": 2,
     "interval": 0.05,
     "lag": 2,
