@@ -1,8 +1,9 @@
 """Accidents of the source, one at a time: what it shows is not what people want.
 
 - a CRD is removed: its objects are deleted one by one, a list is empty, then 404; later the kind
-  is back and empty, and its objects come back one by one. Its absence is meant after the time that
-  the contract gives it: `hold`, or the wait for a second list where no watch noticed the 404;
+  is back and empty, and its objects come back one by one. Its absence counts as meant once it is
+  served again for `hold` seconds, or at once where no watch noticed the 404: then nothing but a
+  removal guard can tell that it was not emptied on purpose;
 - a kind is forbidden for a while;
 - the directory vanishes for a while.
 
@@ -13,8 +14,8 @@ what is wanted.
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
-from bridge.holding import EMPTY_WAIT
 from bridge.sources.events import KindStatus
 from nodecast.names import KindName, ResourceKey, kind_of
 from tests.sim.clock import Simulation
@@ -51,7 +52,7 @@ class Accidents:
         meant_at = served_at + self._hold - 0.5
         self._later(missing_at, self._truth.set_status, kinds, KindStatus.MISSING)
         self._later(served_at, self._truth.set_status, kinds, KindStatus.OK)
-        self._later(served_at + EMPTY_WAIT - 0.5, self._accept_overlooked)
+        self._later(served_at, self._accept_overlooked)
         self._later(meant_at, self._truth.accept, kinds)
         self._later(served_at + rng.uniform(0, 2 * self._hold), self.end)
 
@@ -101,7 +102,9 @@ class Accidents:
         self._number += 1
         return True
 
-    def _later(self, delay: float, action, *arguments: object, **named: object) -> None:
+    def _later(
+        self, delay: float, action: Callable[..., None], *arguments: object, **named: object
+    ) -> None:
         """Do it unless the accident has gone on by then."""
         number = self._number
 

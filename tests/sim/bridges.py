@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from bridge.bridge import Bridge, Policy
+from bridge.bridge import Bridge
 from bridge.charge import Identity, Phase
+from bridge.policy import Policy
 from bridge.publisher import PublishPolicy
 from bridge.sources.events import SourceEvent
 from nodecast.backoff import Backoff
 from nodecast.errors import Superseded
 from nodecast.messages import Report, Snapshot, Wire, decode, decode_snapshot
 from nodecast.names import BridgeName, KindName
-from nodecast.session import Outgoing, Received
+from nodecast.session import Outgoing, Received, Subscription
 from nodecast.topics import Topics, bridge_client_id
 from tests.sim.broker import Broker
 from tests.sim.clock import Simulation
@@ -171,7 +172,7 @@ class BridgeProcess:
             self._say_snapshot(snapshot)
         self._session.publish(message, token)
 
-    def subscribe(self, filters, token: object) -> None:
+    def subscribe(self, filters: Sequence[Subscription], token: object) -> None:
         assert self._session is not None
         self._session.subscribe(filters, token)
 

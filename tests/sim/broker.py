@@ -64,7 +64,9 @@ class Client(Protocol):
 class Link:
     """One connection. `open_here`: the broker's end; `open_there`: the client's."""
 
-    def __init__(self, sim: Simulation, broker: Broker, client: Client, will: Outgoing | None):
+    def __init__(
+        self, sim: Simulation, broker: Broker, client: Client, will: Outgoing | None
+    ) -> None:
         self.client = client
         self.will = will
         self.filters: list[str] = []
@@ -129,7 +131,7 @@ class Link:
 
 
 class Broker:
-    """The store and the links. `heard` is told of every publish that it took."""
+    """The store and the links. `published` counts what it took."""
 
     def __init__(self, sim: Simulation) -> None:
         self.retained: dict[str, Outgoing] = {}

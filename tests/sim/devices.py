@@ -21,7 +21,7 @@ from agent.resources import NodeResources
 from agent.store.records import content_sum
 from agent.store.resources import SCHEMA, ResourceStore
 from nodecast.errors import MessageError
-from nodecast.messages import NONE, Presence, Wire, decode, encode
+from nodecast.messages import NONE, Presence, Refusal, Wire, decode, encode
 from nodecast.names import NodeName, ResourceKey
 from nodecast.session import Acknowledged, Connected, Lost, Outgoing, Received, Subscription
 from nodecast.topics import agent_client_id
@@ -243,7 +243,7 @@ class Agent:
         events = self._session.take()
         for event in events:
             self._happened(event)
-            if self._stopped:
+            if self._device.agent is not self:  # it crashed by what happened
                 return
         self.resources.work(self._sim.now + 1)
         self._check_version()
@@ -267,7 +267,7 @@ class Agent:
                 self._bridge_said(event)
             case Received():
                 self._snapshot_came(event)
-            case Acknowledged(refused):
+            case Acknowledged(Refusal() | None as refused):
                 self.resources.reported(refused)
 
     def _bridge_said(self, event: Received) -> None:

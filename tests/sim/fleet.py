@@ -203,7 +203,9 @@ class Fleet:
 
     def _retained(self, node: NodeName) -> Snapshot | None:
         message = self._broker.retained.get(TOPICS.resources(node))
-        return message and decode_snapshot(Wire(message.payload, message.encoding))
+        if message is None:
+            return None
+        return decode_snapshot(Wire(message.payload, message.encoding))
 
     def _expected(self, node: NodeName) -> dict[ResourceKey, Thing]:
         at = placement(self._truth.wanted)

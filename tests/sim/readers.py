@@ -7,10 +7,11 @@ shows the state of a moment after it was asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
+from bridge.objects import ObjectRecord
 from bridge.sources.events import Changed, KindStatus, Listed, SourceEvent
-from nodecast.names import KindName, kind_of
+from nodecast.names import KindName, ResourceKey, kind_of
 from tests.sim.clock import Simulation
 from tests.sim.things import KINDS, Thing, record, records
 from tests.sim.truth import Entry, Truth
@@ -22,7 +23,9 @@ RELIST = (20.0, 40.0)
 class KindReader:
     """Lists and watches one kind."""
 
-    def __init__(self, sim: Simulation, truth: Truth, kind: KindName, emit: Emit, name: str):
+    def __init__(
+        self, sim: Simulation, truth: Truth, kind: KindName, emit: Emit, name: str
+    ) -> None:
         self._sim = sim
         self._truth = truth
         self._kind = kind
@@ -115,7 +118,7 @@ class KindReader:
 class DirectoryReader:
     """Reads everything at once, a moment after anything changed; the reading takes a moment."""
 
-    def __init__(self, sim: Simulation, truth: Truth, emit: Emit, name: str):
+    def __init__(self, sim: Simulation, truth: Truth, emit: Emit, name: str) -> None:
         self._sim = sim
         self._truth = truth
         self._emit = emit
@@ -123,7 +126,7 @@ class DirectoryReader:
         self._stopped = False
         self._due = False
         self._deaf_until = 0.0
-        self._known: dict[KindName, dict] = {kind: {} for kind in KINDS}
+        self._known: dict[KindName, dict[ResourceKey, ObjectRecord]] = {k: {} for k in KINDS}
         truth.watchers.append(self._happened)
         self._begin()
         sim.after(self._rng.uniform(*RELIST), self._periodic)
@@ -170,7 +173,7 @@ class DirectoryReader:
         for kind in kinds:
             self._known[kind] = records(self._truth.shown, kind)
 
-    def _finish(self, kinds: list[KindName], asked_at: float) -> None:
+    def _finish(self, kinds: Sequence[KindName], asked_at: float) -> None:
         if not self._stopped:
             self._read(kinds)
             self._tell(KindStatus.OK, asked_at, self._rng.sample(KINDS, len(KINDS)))
@@ -182,5 +185,5 @@ class DirectoryReader:
             self._sim.after(0.002 * index, self._emit, listed)
 
 
-def _record(thing: Thing | None):
+def _record(thing: Thing | None) -> ObjectRecord | None:
     return None if thing is None else record(thing)

@@ -16,17 +16,16 @@ import agent.resources
 import bridge.bridge
 import bridge.feedback
 import bridge.holding
+from agent.intake import Accept, decide
 from agent.store.resources import ResourceStore
 from bridge.charge import Charge
 from bridge.holding import Holding
 from bridge.placement import Rules
 from bridge.publisher import Publisher
-from bridge.reports import Judgement, Reports
+from bridge.reports import Judgement, Reports, judge
 from bridge.settle import Settle
 
-_judge = bridge.feedback.judge
 _accept = ResourceStore.accept
-_decide = agent.resources.decide
 _take_charge = Holding.take_charge
 
 
@@ -39,7 +38,7 @@ def _nothing(*_: object, **__: object) -> frozenset[Any]:
 
 
 def _judge_no_ahead(report: Any, state: Any) -> Judgement:
-    judgement = _judge(report, state)
+    judgement = judge(report, state)
     return Judgement.CURRENT if judgement is Judgement.AHEAD else judgement
 
 
@@ -54,8 +53,8 @@ def _take_charge_sure(holding: Holding, counts: object, now: float) -> None:
 
 def _orders_by_arrival(held: Any, snapshot: Any, *, retained: bool) -> Any:
     if snapshot.digest != held.digest:
-        return agent.resources.Accept(live=not retained)
-    return _decide(held, snapshot, retained=retained)
+        return Accept(live=not retained)
+    return decide(held, snapshot, retained=retained)
 
 
 _PATCHES: dict[str, list[tuple[Any, str, Callable[[], Any]]]] = {
