@@ -74,7 +74,9 @@ def test_check_ends_with_1_and_a_line_for_what_is_to_be_put_right(
     text = thing if isinstance(thing, str) else json.dumps(thing)
     (manifests / "x.json").write_text(text)
     assert run("check", "--manifests", manifests, "--mqtt-url", broker.url) == 1
-    assert any(each.startswith(line) for each in capsys.readouterr().out.splitlines())
+    lines = capsys.readouterr().out.splitlines()
+    assert any(each.startswith(line) for each in lines)
+    assert not any(each.startswith("nowhere") for each in lines)
 
 
 def test_check_names_what_is_nowhere_and_kinds_without_a_rule_which_are_no_problem(

@@ -100,8 +100,7 @@ def test_a_wrong_setting_ends_with_78_and_one_line(
 def test_a_setting_with_a_line_end_is_still_one_line(
     tmp_path: Path, manifests: Path, capsys: Output
 ) -> None:
-    config = tmp_path / "bridge.toml"
-    config.write_text('log_level = "a\\nb"')
+    config = tmp_path / "no\nsuch.toml"
     assert run("render", "--manifests", manifests, "--config", config) == 78
     assert len(errors(capsys)) == 1
 

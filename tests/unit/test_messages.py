@@ -303,6 +303,14 @@ def test_a_snapshot_of_another_shape_is_malformed(fields: dict[str, Any], reason
     assert reason in str(refused.value)
 
 
+@pytest.mark.parametrize("field", ["apiVersion", "kind"])
+def test_a_key_that_is_nested_deep_makes_the_message_malformed(field: str) -> None:
+    body = snapshot(resources=[thing("a", **{field: 555})]).payload
+    deep = body.replace(b":555", b":" + b"[" * 1000 + b"]" * 1000)
+    with pytest.raises(Malformed, match="has no key that can be read"):
+        decode_snapshot(Wire(deep))
+
+
 def test_a_key_that_is_both_there_and_omitted_is_there() -> None:
     seen = decode_snapshot(snapshot(resources=[thing("a")], omitted=["Dataset.sedna.io/default/a"]))
     assert (len(seen.resources), seen.omitted) == (1, frozenset())

@@ -170,6 +170,16 @@ def test_a_reference_is_found_in_whatever_namespace_its_owner_is() -> None:
     assert catalog.dangling() == []
 
 
+def test_a_job_that_follows_what_is_missing_dangles_and_goes_there_when_it_comes() -> None:
+    catalog = Catalog(RULES)
+    job = read(learning("night", dataset={"name": "shelf"}))
+    catalog.apply({job.key: job})
+    assert [each.target for each in catalog.dangling()] == ["Dataset.sedna.io/default/shelf"]
+    shelf = read(dataset("shelf", "hall-1"))
+    catalog.apply({shelf.key: shelf})
+    assert (catalog.dangling(), catalog.nodes_of(job.key)) == ([], {"hall-1"})
+
+
 def test_the_other_group_has_the_same_rules_for_itself_only() -> None:
     rules = Rules(built_in("neptune.io"))
     service = inference("plates", "gate-2", "small") | {"apiVersion": "neptune.io/v1alpha1"}
