@@ -198,7 +198,8 @@ class Bridge:
     def _received(self, event: Received, now: float) -> None:
         wire = Wire(event.payload, event.encoding)
         if event.topic == self.own.ledger:
-            self.charge.ledger_came(wire)
+            if not self.charge.ledger_came(wire) and self.charge.phase is Phase.IN_CHARGE:
+                self.own.ledger_overwritten(now)
         elif event.topic == self.own.probe:
             self._echoed(event.payload, now)
         elif event.topic == self.own.state:

@@ -75,21 +75,25 @@ class Charge:
     def disconnected(self) -> None:
         self.phase = Phase.OFFLINE
 
-    def ledger_came(self, wire: Wire) -> None:
-        """A ledger arrived, retained or live. Raises Unavailable, SettingsError, Superseded."""
+    def ledger_came(self, wire: Wire) -> bool:
+        """A ledger arrived, retained or live; whether it is one to keep, or as good as lost.
+
+        Raises Unavailable, SettingsError, Superseded.
+        """
         try:
             ledger = decode(Ledger, wire)
         except NewerSchema as error:
             raise Unavailable(f"the ledger was written by a newer bridge: {error}") from error
         except Malformed as error:
             log.error("the ledger cannot be read and counts as lost", reason=str(error))
-            return
+            return False
         if ledger.bridge != self._identity.bridge:
             log.error("the ledger is another bridge's and counts as lost", bridge=ledger.bridge)
-            return
+            return False
         if self.phase in (Phase.READING, Phase.LISTING):  # in LISTING: another one starts too
             self.ledger = ledger
         self._check(ledger)
+        return ledger.instance == self._identity.instance
 
     def _check(self, ledger: Ledger) -> None:
         mine = self._identity

@@ -64,6 +64,12 @@ class LedgerBook:
         if self._in_flight is not None:
             self.names, self._in_flight = self._in_flight.names, None
 
+    def overwritten(self, until: float) -> None:
+        """The broker holds another ledger than ours, or none: written again at `until`."""
+        if self._last is not None:
+            self._last = replace(self._last, names=frozenset(), mark=-1)
+            self._failures_until = max(self._failures_until, until)
+
     def refused(self, until: float) -> None:
         """The broker did not take it: written again at `until`."""
         if self._in_flight is not None:

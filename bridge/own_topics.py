@@ -71,6 +71,7 @@ class OwnTopics:
         self._subscribe_at = math.inf
         self._birth_at = math.inf
         self._births = 0
+        self._overwrites = 0
         self.book = LedgerBook()
         self.leaving = False
         """Whether the broker has still to acknowledge that we go."""
@@ -149,7 +150,7 @@ class OwnTopics:
 
     def in_charge(self, nodes: Iterable[NodeName], now: float) -> None:
         """The ledger is written: say our birth, and hear the reports of `nodes` and all others."""
-        self._birth_at, self._births = now, 0
+        self._birth_at, self._births, self._overwrites = now, 0, 0
         self._subscribe(nodes)
 
     def _subscribe(self, nodes: Iterable[NodeName]) -> None:
@@ -197,6 +198,11 @@ class OwnTopics:
         payload, encoding = pack(encode(ledger), compress=True)
         self._port.publish(Outgoing(self.ledger, payload, retain=True, encoding=encoding), LEDGER)
         return math.inf
+
+    def ledger_overwritten(self, now: float) -> None:
+        """Someone cleared or replaced the ledger under us: it is written again, paced."""
+        self._overwrites += 1
+        self.book.overwritten(now + self._again.pause(self._overwrites, self._rng))
 
     # -- presence
 

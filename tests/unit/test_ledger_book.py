@@ -89,3 +89,11 @@ def test_a_pause_ends_with_the_connection() -> None:
     book.refused(400)
     book.disconnected()
     assert book.due({A}, 0, COUNTS, 101) == 101
+
+
+def test_a_ledger_that_someone_overwrote_is_due_again_after_the_pause() -> None:
+    book = written(A)
+    book.overwritten(130)
+    assert book.due({A}, 0, COUNTS, 110) == 130
+    assert book.due({A}, 0, COUNTS, 131) == 131
+    assert book.names == {A}, "what was confirmed may go on being served"

@@ -245,3 +245,12 @@ def test_a_compressed_ledger_is_read() -> None:
     made.ledger_came(wire)
     assert made.ledger == big
     assert made.listing_since == math.inf
+
+
+@pytest.mark.parametrize(
+    "wire", [Wire(b""), Wire(b"[]"), ledger(5), ledger(5, bridge="c")], ids=range(4)
+)
+def test_a_ledger_that_is_not_ours_any_more_is_as_good_as_lost(wire: Wire) -> None:
+    made = in_charge(100)
+    assert not made.ledger_came(wire)
+    assert made.ledger_came(ledger(100, instance="me"))
