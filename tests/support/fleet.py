@@ -105,8 +105,14 @@ class Agent(Process):
 
     def disk(self) -> dict[str, Object]:
         """The resources on disk, by key."""
-        found = (json.loads(path.read_bytes()) for path in self._paths())
-        return {key(each): each for each in found}
+        found = {}
+        for path in self._paths():
+            try:
+                thing = json.loads(path.read_bytes())
+            except FileNotFoundError:
+                continue  # taken away since it was listed
+            found[key(thing)] = thing
+        return found
 
     def mark(self) -> Mark:
         """Everything as it is now, for `wrote` and `untouched`."""
@@ -160,7 +166,10 @@ class Agent(Process):
     def _identities(self) -> dict[str, Identity]:
         found = {}
         for path in self._paths():
-            status = path.stat()
+            try:
+                status = path.stat()
+            except FileNotFoundError:
+                continue
             found[str(path.relative_to(self.tree))] = (status.st_ino, status.st_mtime_ns)
         return found
 
