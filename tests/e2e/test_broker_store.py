@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nodecast.messages import Ledger, ModelSet, encode
-from tests.support.fleet import Fleet, Look
+from tests.support.fleet import Fleet, Look, Mark
 from tests.support.mqtt import observing
 from tests.support.objects import Object, dataset, inference, model
 from tests.support.wait import eventually
@@ -70,6 +70,12 @@ def test_m1_a_broker_that_comes_back_empty_is_filled_and_no_agent_does_anything(
         assert not agent.logged("model ops sent", marks[node].log)
 
 
+def _both_refuse(fleet: Fleet, marks: dict[str, Mark]) -> None:
+    """Wait until both agents were told the older snapshot."""
+    for node, agent in fleet.agents.items():
+        agent.says("snapshot refused", since=marks[node].log)
+
+
 @pytest.mark.parametrize("also_changed", [False, True], ids=["unchanged", "changed-meanwhile"])
 def test_e12_a_broker_with_an_older_store_under_a_restarted_bridge_takes_no_agent_back(
     fleet: Fleet, also_changed: bool
@@ -88,6 +94,7 @@ def test_e12_a_broker_with_an_older_store_under_a_restarted_bridge_takes_no_agen
         fleet.put(late)
         now["edge0"] = (*now["edge0"], late)
     fleet.broker.restore(older)
+    _both_refuse(fleet, marks)
     fleet.start()
     fleet.should_be(now)
 
@@ -106,7 +113,10 @@ def test_e12_the_same_bridge_repairs_a_broker_that_went_back_under_it(fleet: Fle
     now = _change(fleet)
     fleet.should_be(now)
     marks = {node: agent.mark() for node, agent in fleet.agents.items()}
+    fleet.bridge.freeze()
     fleet.broker.restore(older)
+    _both_refuse(fleet, marks)
+    fleet.bridge.thaw()
     fleet.should_be(now)
 
     assert all(agent.untouched(marks[node]) for node, agent in fleet.agents.items())
