@@ -7,8 +7,8 @@ acknowledged goes alone, and the one that was alone at the next death was it. A 
 must not teach anything, which is why:
 
 - a death by time-out, by the owner or with an unrelated reason is no evidence;
-- a bare close counts only soon after sending, on a connection that had acknowledged something, and
-  twice for the same topic without the broker having been out of reach between;
+- a bare close counts only soon after sending something large, on a connection that had acknowledged
+  something, and twice for the same topic without the broker having been out of reach between;
 - a size that was acknowledged is innocent, until the broker shows that it now takes less;
 - a learnt limit is forgotten after an hour, and what it held back goes alone once more.
 
@@ -29,6 +29,9 @@ RETRY_AFTER = 3600.0
 
 SMALLEST_LIMIT = 256
 """Bytes: no broker refuses less for its size; a limit below would silence presence itself."""
+
+SMALLEST_BY_CLOSE = 16 * 1024
+"""Bytes: a bare close has too many causes to judge less by it (brokers that restart in a row)."""
 
 _STRIKES = 2
 _MOST_STRIKES = 1000
@@ -91,11 +94,6 @@ class SizeLimits:
         return min(known) if known else None
 
     @property
-    def learnt(self) -> int | None:
-        """The limit that a dead connection taught, while it holds."""
-        return self._learnt
-
-    @property
     def alone_above(self) -> int | None:
         """Messages larger than this go alone; None: nothing is under suspicion."""
         return self._proven if self._suspected > self._proven else None
@@ -118,6 +116,10 @@ class SizeLimits:
         if self._strikes:
             self._strikes.pop(topic, None)
 
+    def too_large(self, size: int) -> None:
+        """The broker refused a message of `size` for its size, and lived."""
+        self._learn(size - 1)
+
     def died(self, sign: Sign, flights: Sequence[Flight], healthy: bool) -> bool:
         """A connection died with `flights`; `healthy`: it had acknowledged something before.
 
@@ -129,7 +131,8 @@ class SizeLimits:
         if largest <= self._proven and not self._disproved(sign):
             return False
         self._suspected = max(self._suspected, largest)
-        if len(flights) > 1 or largest <= SMALLEST_LIMIT:
+        smallest = SMALLEST_BY_CLOSE if sign is Sign.CLOSED else SMALLEST_LIMIT
+        if len(flights) > 1 or largest <= smallest:
             return False
         if sign is Sign.CLOSED and not (healthy and self._struck_out(flights[0].topic)):
             return False

@@ -78,6 +78,8 @@ class Sending:
             self._limits.acknowledged(entry.message.topic, entry.size)
             return Acknowledged(entry.token)
         too_large = answer.code == PACKET_TOO_LARGE
+        if too_large:
+            self._limits.too_large(entry.size)
         return Refused(entry.token, answer.reason, answer.code, too_large)
 
     def died(self, sign: Sign, proved: bool, now: float) -> tuple[list[object], Refused | None]:

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from nodecast.errors import InvalidName, SettingsError
+from nodecast.settings import PositiveSeconds, Seconds
 from nodecast.topics import topic_prefix
 
 DEFAULT_PORT = 1883
@@ -51,22 +52,22 @@ class MqttSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         ),
     ] = 60
     reconnect_min: Annotated[
-        float, Meta(description="Seconds: the longest first pause before a new connection.", gt=0)
+        PositiveSeconds, Meta(description="Seconds: the longest first pause before a connection.")
     ] = 1.0
     reconnect_max: Annotated[
-        float, Meta(description="Seconds: the longest pause before a new connection.", gt=0)
+        PositiveSeconds, Meta(description="Seconds: the longest pause before a new connection.")
     ] = 120.0
     window: Annotated[
         int,
         Meta(description="The most publishes without acknowledgement at a time.", ge=1, le=65535),
     ] = 100
     connect_timeout: Annotated[
-        float,
-        Meta(description="Seconds until a connection attempt without an answer is given up.", gt=0),
+        PositiveSeconds,
+        Meta(description="Seconds until a connection attempt without an answer is given up."),
     ] = 10.0
     drain: Annotated[
-        float,
-        Meta(description="Seconds a stop may wait for acknowledgements that are due.", ge=0),
+        Seconds,
+        Meta(description="Seconds a stop may wait for acknowledgements that are due."),
     ] = 10.0
     max_packet: Annotated[
         int,

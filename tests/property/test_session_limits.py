@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nodecast.session.events import Acknowledged, Refused
-from nodecast.session.limits import SMALLEST_LIMIT, Sign
+from nodecast.session.limits import SMALLEST_BY_CLOSE, Sign
 from nodecast.session.link import Answered
 from nodecast.session.packets import wire_size
 from nodecast.session.sending import Sending
@@ -81,8 +81,8 @@ class Run:
 
 @settings(max_examples=200, deadline=None)
 @given(
-    st.lists(st.integers(0, 5000), min_size=1, max_size=25),
-    st.integers(SMALLEST_LIMIT, 4000),
+    st.lists(st.integers(0, 40_000), min_size=1, max_size=25),
+    st.integers(SMALLEST_BY_CLOSE, 32_000),
     st.sampled_from([Sign.TOO_LARGE, Sign.CLOSED]),
     st.integers(),
 )

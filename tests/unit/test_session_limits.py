@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from nodecast.session.limits import RETRY_AFTER, SMALLEST_LIMIT, Flight, Sign, SizeLimits
+from nodecast.session.limits import (
+    RETRY_AFTER,
+    SMALLEST_BY_CLOSE,
+    SMALLEST_LIMIT,
+    Flight,
+    Sign,
+    SizeLimits,
+)
 from tests.support.links import Clock
 
 
@@ -51,35 +58,35 @@ def test_a_sign_with_several_in_flight_makes_wary_and_teaches_nothing(limits: Si
 
 
 def test_a_bare_close_needs_to_happen_twice_for_a_topic(limits: SizeLimits) -> None:
-    assert not limits.died(Sign.CLOSED, [flight(3000)], healthy=True)
+    assert not limits.died(Sign.CLOSED, [flight(30_000)], healthy=True)
     assert limits.alone_above == 0
-    assert limits.died(Sign.CLOSED, [flight(3100)], healthy=True)
-    assert limits.limit == 3099
+    assert limits.died(Sign.CLOSED, [flight(31_000)], healthy=True)
+    assert limits.limit == 30_999
 
 
 def test_bare_closes_of_two_topics_teach_nothing(limits: SizeLimits) -> None:
-    assert not limits.died(Sign.CLOSED, [flight(3000, "a")], healthy=True)
-    assert not limits.died(Sign.CLOSED, [flight(3000, "b")], healthy=True)
+    assert not limits.died(Sign.CLOSED, [flight(30_000, "a")], healthy=True)
+    assert not limits.died(Sign.CLOSED, [flight(30_000, "b")], healthy=True)
     assert limits.limit is None
 
 
 def test_an_acknowledgement_takes_a_strike_back(limits: SizeLimits) -> None:
-    limits.died(Sign.CLOSED, [flight(3000)], healthy=True)
-    limits.acknowledged("a", 2000)
-    assert not limits.died(Sign.CLOSED, [flight(3000)], healthy=True)
+    limits.died(Sign.CLOSED, [flight(30_000)], healthy=True)
+    limits.acknowledged("a", 20_000)
+    assert not limits.died(Sign.CLOSED, [flight(30_000)], healthy=True)
     assert limits.limit is None
 
 
 def test_a_broker_out_of_reach_takes_strikes_back(limits: SizeLimits) -> None:
-    limits.died(Sign.CLOSED, [flight(3000)], healthy=True)
+    limits.died(Sign.CLOSED, [flight(30_000)], healthy=True)
     limits.unreachable()
-    assert not limits.died(Sign.CLOSED, [flight(3000)], healthy=True)
+    assert not limits.died(Sign.CLOSED, [flight(30_000)], healthy=True)
     assert limits.limit is None
 
 
 def test_a_connection_that_acknowledged_nothing_gives_no_strike(limits: SizeLimits) -> None:
     for _ in range(10):
-        assert not limits.died(Sign.CLOSED, [flight(3000)], healthy=False)
+        assert not limits.died(Sign.CLOSED, [flight(30_000)], healthy=False)
     assert limits.limit is None
 
 
@@ -115,6 +122,13 @@ def test_a_broker_that_takes_less_than_before_is_found_out(limits: SizeLimits) -
     limits.acknowledged("b", 300)
     assert limits.died(Sign.TOO_LARGE, [flight(2000)], healthy=True)
     assert limits.limit == 1999
+
+
+def test_brokers_that_restart_in_a_row_teach_nothing(limits: SizeLimits) -> None:
+    for _ in range(20):
+        limits.acknowledged("b", 200)
+        assert not limits.died(Sign.CLOSED, [flight(SMALLEST_BY_CLOSE)], healthy=True)
+    assert limits.limit is None
 
 
 def test_the_smallest_messages_are_never_judged(limits: SizeLimits) -> None:
