@@ -34,7 +34,7 @@ from agent.store.resources import SCHEMA as RESOURCES_SCHEMA
 from agent.store.resources import ResourceStore
 from agent.uplink import Identity, Uplink
 from nodecast import __version__
-from nodecast.errors import SourceError
+from nodecast.errors import WatchError
 from nodecast.log import logger
 from nodecast.messages import ModelOp, encode
 from nodecast.notify import Notifier
@@ -80,7 +80,7 @@ class App:
     def run(self) -> None:
         """Serve until a signal.
 
-        Raises SettingsError, StateDirInUse, StoreError, or SourceError.
+        Raises SettingsError, StateDirInUse, StoreError, or WatchError.
         """
         with ExitStack() as stack:
             stack.enter_context(stop_on_signal(self._stop))
@@ -140,7 +140,7 @@ class App:
         )
         self._uplink = Uplink(
             self._session,
-            Identity(self._node, settings.bridge_name, self._instance),
+            Identity(self._node, settings.bridge_name, self._instance, self._started),
             topics,
             self._resources,
             self._models,
@@ -207,7 +207,7 @@ class App:
                 return
             wait = 0.0
             if seen is None:
-                raise SourceError("the watch of the model config ended: see the error above")
+                raise WatchError("the watch of the model config ended: see the error above")
             self._models.seen(seen)
 
     def _tend(self) -> None:
@@ -244,7 +244,7 @@ class App:
             resources.accepted,
             resources.changes,
             resources.refused,
-            resources.unreadable,
+            resources.left_alone,
         )
 
     def _live_status(self, *, stopped: bool = False) -> LiveStatus:
@@ -260,7 +260,7 @@ class App:
             stopped=stopped,
             ready=self._ready,
             behind=resources.behind,
-            unreadable=resources.unreadable,
+            left_alone=resources.left_alone,
             store_error=resources.store_error,
             subscription_error=self._uplink.subscription_error,
             report=build_report(resources, self._node, self._instance, 0, now, self._text),

@@ -17,6 +17,11 @@ from nodecast.names import BridgeName, NodeName, bridge_name, node_name
 from nodecast.session import MqttSettings
 from nodecast.settings import PositiveSeconds, Seconds
 
+_STORE = Backoff(0.5, 60.0)
+"""Pauses while the store takes no change."""
+_SPREAD = 5.0
+"""Seconds over which a fleet's reports are spread when the bridge shows another instance."""
+
 
 class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All settings of `nodecast-agent`. Making one raises SettingsError for what cannot be."""
@@ -104,7 +109,7 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     def pacing(self) -> Pacing:
         """The times of the resources side."""
-        return Pacing(round=self.round, retry=Backoff(self.retry_min, self.retry_max))
+        return Pacing(self.round, Backoff(self.retry_min, self.retry_max), _STORE)
 
     def report_times(self) -> ReportTimes:
-        return ReportTimes(coalesce=self.report_coalesce, heartbeat=self.heartbeat)
+        return ReportTimes(self.report_coalesce, self.heartbeat, _SPREAD)

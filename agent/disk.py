@@ -91,5 +91,5 @@ def read_body(connection: sqlite3.Connection, key: ResourceKey) -> bytes | None:
 
 def read_models(connection: sqlite3.Connection, node: str, store: str) -> ModelSet:
     """The models as the store has them, without what their config file says now."""
-    outbox = Outbox(ModelStore(connection).load())
+    outbox = Outbox(ModelStore(connection, read_only=True).load())
     return model_set(node, store, outbox, ConfigState(path="", state="unread"))

@@ -14,7 +14,7 @@ from nodecast.names import BridgeName, NodeName
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class Standing:
     """What the agent has accepted so far. `incomplete`: the same version may be accepted again,
     because a record was lost, files are there that no snapshot explains, or the store is old."""
 
@@ -46,7 +46,7 @@ class Refuse:
 
 @dataclass(frozen=True, slots=True)
 class Foreign:
-    """Not meant for this agent: said once in the log, and left alone."""
+    """Not meant for this agent: left alone, and reported, since it took the place of what is."""
 
     reason: str
 
@@ -54,22 +54,24 @@ class Foreign:
 Decision = Accept | Current | Refuse | Foreign
 
 
-def decide(held: Held, snapshot: Snapshot, *, retained: bool) -> Decision:
+def decide(standing: Standing, snapshot: Snapshot, *, retained: bool) -> Decision:
     """What to do with `snapshot`; `retained`: its retain flag (a replay, not the bridge's word
     of now)."""
-    if snapshot.bridge != held.bridge:
-        return Foreign(f"it is from bridge {snapshot.bridge!r}, this agent is of {held.bridge!r}")
-    if snapshot.node != held.node:
-        return Foreign(f"it is for node {snapshot.node!r}, this is {held.node!r}")
+    if snapshot.bridge != standing.bridge:
+        return Foreign(
+            f"it is from bridge {snapshot.bridge!r}, this agent is of {standing.bridge!r}"
+        )
+    if snapshot.node != standing.node:
+        return Foreign(f"it is for node {snapshot.node!r}, this is {standing.node!r}")
     if snapshot.version.epoch < 1 or snapshot.version.revision < 1:
         return Refuse(f"version {_text(snapshot.version)} is below 1.1")
-    if snapshot.version > held.version:
+    if snapshot.version > standing.version:
         return Accept(live=not retained)
-    if snapshot.version < held.version:
-        return Refuse(f"older than the accepted {_text(held.version)}")
-    if snapshot.digest != held.digest:
+    if snapshot.version < standing.version:
+        return Refuse(f"older than the accepted {_text(standing.version)}")
+    if snapshot.digest != standing.digest:
         return Refuse("the accepted version with another digest")
-    return Accept(live=not retained) if held.incomplete else Current()
+    return Accept(live=not retained) if standing.incomplete else Current()
 
 
 def _text(version: Version) -> str:

@@ -36,7 +36,7 @@ class LiveStatus(msgspec.Struct, frozen=True, kw_only=True):
     stopped: bool = False
     ready: bool = False
     behind: bool = False
-    unreadable: str | None = None
+    left_alone: str | None = None
     store_error: str | None = None
     subscription_error: str | None = None
     report: Report

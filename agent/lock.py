@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from nodecast.errors import SettingsError, StateDirInUse
+from nodecast.errors import SettingsError, StateDirInUse, StoreError
 
 FILE = "agent.lock"
+# What a later start may find mended; a wrong setting it would not.
+_OF_THE_DISK = frozenset({errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EIO})
 _TRIES = 10
 _PAUSE = 0.05  # seconds; a `status` command may hold the lock for a moment
 
@@ -21,16 +23,14 @@ _PAUSE = 0.05  # seconds; a `status` command may hold the lock for a moment
 def locked(state_dir: Path, sleep: Callable[[float], None] = time.sleep) -> Iterator[None]:
     """Make the directory, and hold its lock.
 
-    Raises StateDirInUse when another agent has it, SettingsError when it cannot be made.
+    Raises StateDirInUse when another agent has it, StoreError when the disk does not allow it now,
+    SettingsError when this directory never can be used so.
     """
     try:
         state_dir.mkdir(mode=0o750, parents=True, exist_ok=True)
         descriptor = os.open(state_dir / FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
     except OSError as error:
-        raise SettingsError(
-            f"state_dir {state_dir} cannot be used: {error.strerror}; give another, or let this"
-            " user write to it"
-        ) from error
+        raise _unusable(state_dir, error) from error
     try:
         for attempt in range(_TRIES):
             if _take(descriptor, fcntl.LOCK_EX):
@@ -44,6 +44,18 @@ def locked(state_dir: Path, sleep: Callable[[float], None] = time.sleep) -> Iter
         yield
     finally:
         os.close(descriptor)
+
+
+def _unusable(state_dir: Path, error: OSError) -> StoreError | SettingsError:
+    if error.errno in _OF_THE_DISK:
+        return StoreError(
+            f"state_dir {state_dir} cannot be used now: {error.strerror}; free some space, or mend"
+            " the disk"
+        )
+    return SettingsError(
+        f"state_dir {state_dir} cannot be used: {error.strerror}; give another, or let this user"
+        " write to it"
+    )
 
 
 def agent_runs(state_dir: Path) -> bool:

@@ -76,6 +76,8 @@ class ModelUplink:
 
     def due(self) -> float:
         """When `work` has something to do, if nothing happens before."""
+        if self._store.due < NEVER:
+            return self._store.due  # nothing is done before
         shows = self.released and self._models.read_once and not self._under_way
         return min(self._resumes.due, self._store.due, self._due if shows else NEVER)
 
@@ -91,6 +93,12 @@ class ModelUplink:
         """A new connection: everything that is not settled goes again, and the ModelSet."""
         self._models.connected()
         self._shown, self._due, self._under_way = None, now, False
+
+    def limit_changed(self, now: float) -> None:
+        """The size that the broker takes is another: what was too large is looked at again."""
+        self._models.retry_refused()
+        if not self._under_way:
+            self._shown, self._due = None, now
 
     def lost(self) -> None:
         self._due, self._under_way = NEVER, False

@@ -19,9 +19,9 @@ class ReportTimes:
     """Seconds between reports after changes, of a heartbeat, and of the spread after a new
     instance of the bridge was seen."""
 
-    coalesce: float = 5.0
-    heartbeat: float = 300.0
-    spread: float = 5.0
+    coalesce: float
+    heartbeat: float
+    spread: float
 
 
 class ReportPace:

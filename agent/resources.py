@@ -14,16 +14,17 @@ from dataclasses import dataclass
 from agent.confirm import Confirmations, StoreHealth
 from agent.handlers.files import FilesHandler, OrphanFile, failed
 from agent.handlers.outcome import Done, Outcome
-from agent.intake import Accept, Current, Foreign, Held, Refuse, decide
+from agent.intake import Standing
 from agent.orphans import Orphans
+from agent.receiver import Receiver
 from agent.reconciler import Action, Drop, Put, Reconciler
 from agent.stamp import TreeStamp
 from agent.store.records import Accepted, Row, file_content
 from agent.store.resources import ResourceStore
 from nodecast.backoff import Backoff
-from nodecast.errors import ApplyError, MessageError, StoreBroken, StoreError
+from nodecast.errors import ApplyError, StoreBroken, StoreError
 from nodecast.log import Repeats, logger
-from nodecast.messages import Refusal, Snapshot, Wire, decode_snapshot
+from nodecast.messages import Refusal, Snapshot, Wire
 from nodecast.names import BridgeName, NodeName, ResourceKey
 
 log = logger(__name__)
@@ -36,9 +37,9 @@ UNCONFIRMED = "Unconfirmed"
 class Pacing:
     """Pauses in seconds: between reconcile rounds, and after failures of files and of the store."""
 
-    round: float = 600.0
-    retry: Backoff = Backoff(1.0, 300.0)  # noqa: RUF009 - frozen
-    store: Backoff = Backoff(0.5, 60.0)  # noqa: RUF009 - frozen
+    round: float
+    retry: Backoff
+    store: Backoff
 
 
 class NodeResources:
@@ -52,12 +53,10 @@ class NodeResources:
         *,
         clock: Callable[[], float],
         rng: random.Random,
-        pacing: Pacing = Pacing(),
+        pacing: Pacing,
     ) -> None:
         self.store = store
         self.reconciler = Reconciler(pacing.retry, rng)
-        self.refused: Refusal | None = None
-        self.unreadable: str | None = None
         self.changes = 0
         """Rises whenever a report says something else."""
         self._handler = handler
@@ -68,11 +67,17 @@ class NodeResources:
         self._rng = rng
         self._pacing = pacing
         self._said = Repeats()
-        self._started = False
         self._behind = False
-        self._waiting: tuple[Snapshot, bool] | None = None  # accepted as soon as the store can
         self._health = StoreHealth(pacing.store, rng, self._differs)
         self._confirm = Confirmations(store, self._health)
+        self._receiver = Receiver(
+            self._health,
+            clock=clock,
+            standing=self._standing,
+            commit=self._accept,
+            told=self._differs,
+        )
+        self._written: list[Put] = []  # of this slice, not durable yet
         self._round_due = 0.0
 
     # --- what it says
@@ -96,6 +101,16 @@ class NodeResources:
             or accepted.unconfirmed
             or any(not accepted.keeps(key) for key in self.orphans)
         )
+
+    @property
+    def refused(self) -> Refusal | None:
+        """The newest message that was not taken, until a report told of it."""
+        return self._receiver.refused
+
+    @property
+    def left_alone(self) -> str | None:
+        """Why the newest message was none for this agent; None once one was."""
+        return self._receiver.left_alone
 
     @property
     def store_error(self) -> str | None:
@@ -124,22 +139,14 @@ class NodeResources:
         self._behind = self._stamp.store_is_behind()
         self._feed()
         self._begin_round()
-        self._started = True
 
     def receive(self, wire: Wire, *, retained: bool) -> None:
         """Take a payload of the node's topic; whatever is in it, only this changes the desired."""
-        try:
-            snapshot = decode_snapshot(wire)
-        except MessageError as error:
-            self._leave(str(error), retained)
-            return
-        self._take(snapshot, retained=retained)
+        self._receiver.receive(wire, retained=retained)
 
     def reported(self, refused: Refusal | None) -> None:
         """A report that said `refused` has reached the broker."""
-        if refused is not None and self.refused == refused:
-            self.refused = None
-            self.changes += 1  # the next report says that it is over
+        self._receiver.reported(refused)
 
     def renamed(self, store: str) -> None:
         """The store goes on under this id: the files are its own unless it is behind them."""
@@ -147,11 +154,7 @@ class NodeResources:
             return
         self.store.store = store
         if not self._behind:
-            try:
-                self._stamp.renamed()
-            except ApplyError as error:
-                # A start before the next write waits for a snapshot, and that is all.
-                log.warning("the stamp keeps the old store id for now", error=error)
+            self._stamp.renamed()
 
     # --- work
 
@@ -160,7 +163,7 @@ class NodeResources:
         times = [self._round_due]
         if self._orphans.scanning:
             times.append(0.0)
-        if self._waiting or self._confirm.waiting:
+        if self._receiver.waiting or self._confirm.waiting:
             times.append(self._health.due)
         if (task := self.reconciler.due()) is not None:
             times.append(task)
@@ -169,28 +172,36 @@ class NodeResources:
     def work(self, until: float) -> None:
         """Do what is due, until the clock says `until`. Raises StoreBroken."""
         now = self._clock()
-        if self._waiting and now >= self._health.due:
-            snapshot, retained = self._waiting
-            self._take(snapshot, retained=retained)
+        self._receiver.work(now)
         if now >= self._round_due and not self._orphans.scanning:
             self.reconciler.recheck(self.store.rows, now)
             self._begin_round()
         while (now := self._clock()) < until and self._step(now):
             pass
+        self._conclude()
         self._confirm.flush(self._clock())
 
     def _step(self, now: float) -> bool:
         """One action, or one look at a file; False when nothing is due."""
         action = self.reconciler.next(now)
         if action is not None:
-            before = self.reconciler.progress_of(action.key)
-            self._finish(action, self._do(action))
-            self.changes += before != self.reconciler.progress_of(action.key)
+            outcome = self._do(action)
+            if isinstance(action, Put) and outcome == Done(changed=True):
+                self._written.append(action)
+            else:
+                self._finish(action, outcome)
             return True
         if not self._orphans.scanning:
             return False
         self.changes += self._orphans.look()
         return True
+
+    def _conclude(self) -> None:
+        """Make durable what this slice has written; only then is it done."""
+        written, self._written = self._written, []
+        outcomes = self._handler.settle(each.key for each in written)
+        for action in written:
+            self._finish(action, outcomes[action.key])
 
     def _do(self, action: Action) -> Outcome:
         try:
@@ -209,6 +220,7 @@ class NodeResources:
 
     def _finish(self, action: Action, outcome: Outcome) -> None:
         key = action.key
+        before = self.reconciler.progress_of(key)
         if isinstance(outcome, Done):
             if isinstance(action, Drop):
                 self._confirm.removed(key)
@@ -221,28 +233,13 @@ class NodeResources:
         elif self._said.new(key, outcome.reason):
             log.warning("resource not applied", key=key, reason=outcome.reason, why=outcome.message)
         self.reconciler.finished(action, outcome, self._clock())
+        self.changes += before != self.reconciler.progress_of(key)
 
-    # --- intake
+    # --- accepting
 
-    def _take(self, snapshot: Snapshot, *, retained: bool) -> None:
-        waiting, self._waiting = self._waiting, None
-        decision = decide(self._held(), snapshot, retained=retained)
-        if isinstance(decision, Accept):
-            if waiting is not None:
-                snapshot, retained = _newer(waiting, (snapshot, retained))
-            self._accept(snapshot, retained)
-            return
-        self._waiting = waiting
-        if isinstance(decision, Current):
-            self.unreadable = None
-        elif isinstance(decision, Refuse):
-            self._refuse(snapshot, decision.reason)
-        elif isinstance(decision, Foreign):
-            self._leave(decision.reason, retained)
-
-    def _held(self) -> Held:
+    def _standing(self) -> Standing:
         accepted = self.accepted
-        return Held(
+        return Standing(
             BridgeName(accepted.bridge),
             self._node,
             accepted.version,
@@ -250,36 +247,21 @@ class NodeResources:
             self.incomplete,
         )
 
-    def _accept(self, snapshot: Snapshot, retained: bool) -> None:
-        before = self.accepted.version
-        try:
-            self.store.accept(
-                snapshot,
-                live=not retained,
-                orphans=self.orphans,
-                behind=self._behind,
-                gone=self._not_on_disk(snapshot),
-            )
-        except StoreError as error:
-            self._waiting = (snapshot, retained)
-            self._health.failed(error, self._clock())
-            return
-        self._health.works()
-        self._behind = False
-        self.refused = None
-        self.unreadable = None
-        self.changes += 1
-        self._after_accept()
-        log.info(
-            "snapshot accepted",
-            epoch=snapshot.version.epoch,
-            revision=snapshot.version.revision,
-            resources=len(snapshot.resources),
-            again=before == snapshot.version,
-            retained=retained,
+    def _accept(self, snapshot: Snapshot, live: bool) -> None:
+        """Commit `snapshot`, and work on what it asks for. Raises StoreError."""
+        behind = self._behind
+        self.store.accept(
+            snapshot,
+            live=live,
+            orphans=self.orphans,
+            behind=behind,
+            gone=self._not_on_disk(snapshot),
         )
-        for each in snapshot.unread:
-            log.warning("resource of the snapshot does not read", key=each.key, reason=each.reason)
+        self._behind = False
+        if behind:
+            # Where every file is as desired, nothing is written that would write the stamp.
+            self._stamp.claim()
+        self._after_accept()
 
     def _not_on_disk(self, snapshot: Snapshot) -> set[ResourceKey]:
         """What a store that is behind has, that `snapshot` keeps unnamed, and that the files no
@@ -301,18 +283,6 @@ class NodeResources:
             self._begin_round()  # a row that went without a removal left its file as an orphan
         self._feed()
 
-    def _refuse(self, snapshot: Snapshot, reason: str) -> None:
-        epoch, revision = snapshot.version
-        self.refused = Refusal(epoch=epoch, revision=revision, reason=reason)
-        self.changes += 1
-        if self._said.new("refused", f"{epoch}.{revision} {reason}"):
-            log.warning("snapshot refused", epoch=epoch, revision=revision, reason=reason)
-
-    def _leave(self, reason: str, retained: bool) -> None:
-        self.unreadable = reason
-        if self._said.new("left", reason):
-            log.warning("message left alone, nothing changes", reason=reason, retained=retained)
-
     # --- within
 
     def _feed(self) -> None:
@@ -321,6 +291,7 @@ class NodeResources:
         unconfirmed = self.accepted.unconfirmed
         for key in self.reconciler.keys() - self.store.rows.keys():
             self.reconciler.forget(key)
+            self._said.over(key)
         for key, row in self.store.rows.items():
             want = None if row.leaving else row.sum
             self.reconciler.want(key, want, now, blocked=self._blocked(row, unconfirmed))
@@ -332,14 +303,9 @@ class NodeResources:
 
     def _begin_round(self) -> None:
         self._orphans.begin(self.store.rows)
+        if not self._behind:
+            self._stamp.retry()
         self._round_due = self._clock() + self._pacing.round * self._rng.uniform(0.9, 1.1)
 
     def _differs(self) -> None:
         self.changes += 1
-
-
-def _newer(one: tuple[Snapshot, bool], other: tuple[Snapshot, bool]) -> tuple[Snapshot, bool]:
-    """Of two (snapshot, retained) that could not be committed yet, the one that counts."""
-    if one[0].version != other[0].version:
-        return max(one, other, key=lambda each: each[0].version)
-    return other[0], one[1] and other[1]

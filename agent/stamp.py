@@ -22,6 +22,7 @@ class TreeStamp:
         self._handler = handler
         self._store = store
         self._on_disk: Stamp | None = None
+        self._owed = False
 
     def store_is_behind(self) -> bool:
         """Read the stamp: whether the store is older than the files. An unread one says so too."""
@@ -59,8 +60,25 @@ class TreeStamp:
         if stamp != self._on_disk:
             self._handler.write_stamp(stamp)
             self._on_disk = stamp
+        self._owed = False
 
     def renamed(self) -> None:
-        """The store has another id and goes on with the same files. Raises ApplyError."""
+        """The store has another id and goes on with the same files."""
         if self._on_disk is not None:
+            self.claim()
+
+    def claim(self) -> None:
+        """Make the stamp say that the files are this store's, though none of them is written.
+
+        Where that fails it is owed: a start meanwhile waits for a snapshot, and that is all.
+        """
+        try:
             self.ensure()
+        except ApplyError as error:
+            self._owed = True
+            log.warning("the stamp says an older store for now", error=error)
+
+    def retry(self) -> None:
+        """Write the stamp that could not be written."""
+        if self._owed:
+            self.claim()

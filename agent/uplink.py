@@ -67,11 +67,13 @@ class SessionPort(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who speaks. `instance` is new at every start of the process."""
+    """Who speaks. `instance` is new at every start of the process, which was at `since` (for
+    people)."""
 
     node: NodeName
     bridge: BridgeName
     instance: str
+    since: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +136,8 @@ class Uplink:
         self._subscribes = Repeating(_RETRY, rng)
         self._said = Repeats()
         self._bridge: str | None = None
+        self._born = False  # on this connection
+        self._limit: int | None = None  # of the broker, as the models know it
         self.offline_said = False
 
     # --- what the loop asks
@@ -166,7 +170,8 @@ class Uplink:
         """Take an event of the session."""
         match event:
             case Connected():
-                self.connected = True
+                self.connected, self._born = True, False
+                self._own.connecting()
                 self._subscribe()
             case Subscribed():
                 self._subscribed(event, now)
@@ -188,7 +193,6 @@ class Uplink:
             self._topics.bridge_state(self._me.bridge),
             self._topics.state(node),
         ]
-        self._own.connecting()
         self._session.subscribe([Subscription(each) for each in filters], "subscribe")
 
     def _subscribed(self, event: Subscribed, now: float) -> None:
@@ -202,6 +206,12 @@ class Uplink:
             self.subscription_error = None
             self._said.over("subscribe")
             self._subscribes.over()
+        if not self._born:
+            self._be_born(now)
+
+    def _be_born(self, now: float) -> None:
+        """What follows the first answer to the subscriptions of a connection, whatever it is."""
+        self._born = True
         self._say_birth()
         self._pace.connected(now)
         self._models.connected(now)
@@ -291,6 +301,9 @@ class Uplink:
         self._reporter.work(now)
         if self._own.take_echo(now) and not self._models.released:
             self._release()
+        if self._limit != self._session.limit:
+            self._limit = self._session.limit
+            self._models.limit_changed(now)
         self._models.work(now, lambda: self._session.free)
 
     def _release(self) -> None:
@@ -317,7 +330,7 @@ class Uplink:
             Presence(
                 online=online,
                 instance=self._me.instance,
-                since=self._text(self._clock()),
+                since=self._me.since,
                 version=__version__,
             )
         )

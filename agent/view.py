@@ -136,11 +136,11 @@ def summary(view: View) -> list[tuple[str, str]]:
         ("models", _counts(each.state for each in view.models.models)),
         ("model config", _config(view)),
     ]
-    if live is not None and (refused := live.report.refused) is not None:
+    if live is not None and live.left_alone:
+        lines.append(("left alone", live.left_alone))
+    elif live is not None and (refused := live.report.refused) is not None:
         version = f"{refused.epoch}.{refused.revision}"
         lines.append(("refused", f"snapshot {version}: {refused.reason}"))
-    if live is not None and live.unreadable:
-        lines.append(("left alone", live.unreadable))
     return lines
 
 

@@ -11,6 +11,7 @@ NodecastError
 ├── SourceError          a source cannot be read as a whole
 │   └── DocumentError    a file is no YAML or JSON that we read: its last good content stays
 ├── ConfigFileError      the model config file as a whole says nothing: its models stay
+├── WatchError           a directory is watched no more: this process must start anew
 ├── StoreError           the agent's store cannot be used now (disk full, read-only, locked)
 │   └── StoreBroken      what is on disk is no store of ours any more; the next start sets it aside
 ├── ApplyError           one resource cannot be put on the node's disk, or taken off it
@@ -78,6 +79,10 @@ class DocumentError(SourceError):
 
 class ConfigFileError(NodecastError):
     """The model config file cannot be read as an array of models; what it said last stays."""
+
+
+class WatchError(NodecastError):
+    """The watch of a directory has ended, so that changes in it would be missed."""
 
 
 class StoreError(NodecastError):

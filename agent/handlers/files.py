@@ -7,7 +7,7 @@ Runs on the loop thread; waits for the disk.
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,12 +63,21 @@ class FilesHandler:
         return content is not None and content_sum(content) == sum_
 
     def apply(self, key: ResourceKey, content: bytes) -> Outcome:
-        """Make the file of `key` hold `content`."""
+        """Make the file of `key` hold `content`; it may be claimed after `settle` alone."""
         try:
             self._tree.write(path_of(key), content)
         except ApplyError as error:
             return failed(error)
         return Done()
+
+    def settle(self, keys: Iterable[ResourceKey]) -> dict[ResourceKey, Outcome]:
+        """Make durable what was applied; how that went for each of `keys`."""
+        failures = self._tree.settle()
+        outcomes: dict[ResourceKey, Outcome] = {}
+        for key in keys:
+            error = failures.get(path_of(key).directory)
+            outcomes[key] = Done() if error is None else failed(error)
+        return outcomes
 
     def remove(self, key: ResourceKey) -> Outcome:
         """Take the file of `key` away."""

@@ -26,6 +26,11 @@ class TreePath(NamedTuple):
     namespace: str
     file: str
 
+    @property
+    def directory(self) -> tuple[str, str]:
+        """The names that lead to the directory of the file."""
+        return (self.kind, self.namespace)
+
     def __str__(self) -> str:
         return "/".join(self)
 

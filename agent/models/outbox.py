@@ -26,6 +26,8 @@ from nodecast.messages import RecentOp
 
 WINDOW = 20
 """Ops that may be marked sent and not settled; what is not marked yet can still be replaced."""
+RECENT = 10
+"""Ops that the ModelSet shows to people."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,15 +17,12 @@ from typing import Protocol
 
 from agent.models.configfile import ConfigReading, ConfigSeen, read_config
 from agent.models.modelset import NOTHING_READ, describe, model_set
-from agent.models.outbox import Outbox, OutboxState, SentOp, Token
+from agent.models.outbox import RECENT, Outbox, OutboxState, SentOp, Token
 from nodecast.errors import ConfigFileError
 from nodecast.log import Repeats, logger
 from nodecast.messages import ConfigState, ModelOp, ModelSet, RecentOp
 
 log = logger(__name__)
-
-RECENT = 10
-"""Ops that the ModelSet shows to people."""
 
 
 class Storage(Protocol):
@@ -181,9 +178,15 @@ class ModelSync:
     def connected(self) -> None:
         """A new connection: what is not settled goes again, what was refused is looked at again."""
         self._outbox.go_again()
-        self._outbox.retry_refused()
+        self.retry_refused()
         self._too_large.clear()
         self._paused = False
+
+    def retry_refused(self) -> None:
+        """The limit may be another: the ops that were too large for it are pending again."""
+        if self._outbox.refused:
+            self._outbox.retry_refused()
+            self.changes += 1
 
     def acknowledged(self, token: Token) -> bool:
         """The broker has the op; the next `commit` settles it.

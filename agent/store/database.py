@@ -36,12 +36,10 @@ _PRIMARY = 0xFF  # an extended result code holds its primary code in the low byt
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """An open store. `set_aside`: where a broken one went at this start."""
+    """An open store, and its id."""
 
     connection: sqlite3.Connection
     store: str
-    fresh: bool
-    set_aside: Path | None = None
 
 
 def translated(error: sqlite3.Error, what: str) -> StoreError:
@@ -86,16 +84,13 @@ def open_database(state_dir: Path, schemas: Sequence[str], new_id: str) -> Opene
     it now, Unavailable when a newer release made the store.
     """
     path = state_dir / FILE
-    aside: Path | None = None
     if path.exists() or _beside(path):
         try:
-            connection, store = _open_existing(path, schemas)
-            return Opened(connection, store, fresh=False)
+            return _open_existing(path, schemas)
         except StoreBroken as error:
-            aside = set_aside(path)
-            log.error("store is broken, set aside; a fresh one begins", error=error, kept=aside)
-    connection = _create(path, schemas, new_id)
-    return Opened(connection, new_id, fresh=True, set_aside=aside)
+            kept = set_aside(path)
+            log.error("store is broken, set aside; a fresh one begins", error=error, kept=kept)
+    return Opened(_create(path, schemas, new_id), new_id)
 
 
 def _connect(path: Path) -> sqlite3.Connection:
@@ -110,8 +105,8 @@ def _connect(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _open_existing(path: Path, schemas: Sequence[str]) -> tuple[sqlite3.Connection, str]:
-    """The store at `path` and its id. Raises StoreBroken for what is no store of ours."""
+def _open_existing(path: Path, schemas: Sequence[str]) -> Opened:
+    """The store at `path`. Raises StoreBroken for what is no store of ours."""
     if not path.exists() or path.stat().st_size == 0:
         raise StoreBroken(f"{path} is empty or missing beside its -wal")
     try:
@@ -119,7 +114,7 @@ def _open_existing(path: Path, schemas: Sequence[str]) -> tuple[sqlite3.Connecti
     except sqlite3.Error as error:
         raise translated(error, f"open {path}") from error
     try:
-        return connection, _check(connection, path, schemas)
+        return Opened(connection, _check(connection, path, schemas))
     except sqlite3.Error as error:
         connection.close()
         raise translated(error, f"read {path}") from error

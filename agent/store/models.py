@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from agent.models.diff import Op, OpWord
-from agent.models.outbox import Held, OutboxState, SentOp, effect
+from agent.models.outbox import RECENT, Held, OutboxState, SentOp, effect
 from agent.models.spec import UNKNOWN, Spec
 from agent.store.database import transaction, translated, write_store_id
 from nodecast.errors import ObjectError
@@ -30,8 +30,6 @@ CREATE TABLE IF NOT EXISTS model_sent (seq INTEGER PRIMARY KEY, word TEXT, model
 CREATE TABLE IF NOT EXISTS model_recent (seq INTEGER PRIMARY KEY, word TEXT, model TEXT, time TEXT);
 CREATE TABLE IF NOT EXISTS model_bad (id INTEGER PRIMARY KEY, origin TEXT, record TEXT, reason TEXT)
 """
-RECENT = 10
-"""Ops that the ModelSet shows to people."""
 KEPT_BAD = 100
 """Records that were set aside and stay for whoever looks for the cause."""
 _RECORD = 4096  # characters of one of them

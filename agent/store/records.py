@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import orjson
 
@@ -105,9 +105,7 @@ def key_of(value: object) -> ResourceKey | None:
         return None
 
 
-def read_accepted(
-    record: tuple[Any, ...] | None, bridge: str
-) -> tuple[Accepted, str | Literal[""]]:
+def read_accepted(record: tuple[Any, ...] | None, bridge: str) -> tuple[Accepted, str]:
     """The accepted version in its record (none: nothing accepted), and what is bad about it."""
     if record is None:
         return Accepted(bridge), ""

@@ -49,7 +49,6 @@ class ResourceStore:
         self.store = store
         self.accepted = Accepted(bridge)
         self.rows: dict[ResourceKey, Row] = {}
-        self.bridge_before: str | None = None
         self._load(bridge)
 
     # --- what is there
@@ -210,13 +209,13 @@ class ResourceStore:
             log.error("the record of the accepted snapshot is bad, accepted anew", reason=reason)
             # What is on disk may be newer than what comes next: nothing goes on a retained word.
             accepted = replace(accepted, damaged=True, unconfirmed=True)
-        if accepted.bridge != bridge:
-            self.bridge_before = accepted.bridge
+        changed = accepted.bridge != bridge
+        if changed:
             log.warning("bridge changed, version starts anew", before=accepted.bridge, now=bridge)
             accepted = Accepted(bridge, damaged=accepted.damaged, unconfirmed=accepted.unconfirmed)
         if bad:
             accepted = replace(accepted, damaged=True)
-        self._keep(bad, accepted, write=record is None or bool(bad or reason or self.bridge_before))
+        self._keep(bad, accepted, write=record is None or changed or bool(bad or reason))
 
     def _keep(self, bad: list[tuple[Any, Any, str]], accepted: Accepted, *, write: bool) -> None:
         if write:

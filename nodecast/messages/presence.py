@@ -8,7 +8,8 @@ from nodecast.messages.version import Number
 
 
 class Presence(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=False):
-    """`instance` is new at every start of a process; `since` is for people's eyes only."""
+    """`instance` is new at every start of a process; `since` is the time of that start, for
+    people's eyes only."""
 
     schema: int = 1
     online: bool

@@ -11,7 +11,7 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent.intake import Accept, Current, Foreign, Held, Refuse, decide
+from agent.intake import Accept, Current, Foreign, Refuse, Standing, decide
 from nodecast.messages import Version, Wire, decode_snapshot
 from nodecast.names import BridgeName
 from tests.support.device import BRIDGE, NODE, Device, resource, snapshot
@@ -123,7 +123,7 @@ def test_every_run_ends_in_the_newest_snapshot(
     history: list[Said], steps: list[tuple[str, int, bool]]
 ) -> None:
     with tempfile.TemporaryDirectory() as directory:
-        run = Run(Device(Path(directory)), history)
+        run = Run(Device(Path(directory), durable=False), history)
         for what, index, retained in steps:
             if what == "snapshot":
                 run.arrive(index, retained=retained)
@@ -145,7 +145,7 @@ def test_disk_and_store_agree_after_a_kill_at_any_action(
     history: list[Said], steps: list[tuple[str, int, bool]], data: st.DataObject
 ) -> None:
     with tempfile.TemporaryDirectory() as directory:
-        run = Run(Device(Path(directory)), history)
+        run = Run(Device(Path(directory), durable=False), history)
         device = run.device
         for _, index, retained in steps:
             device.agent.receive(history[index].wire(run.version(index)), retained=retained)
@@ -168,7 +168,7 @@ def test_a_decision_never_goes_back_and_never_mixes_up_live_and_kept(
 ) -> None:
     message = decode_snapshot(snapshot(came, [resource(KEYS[0])]))
     digest = message.digest if same else "0" * 32
-    state = Held(BridgeName(BRIDGE), NODE, held, digest, incomplete)
+    state = Standing(BridgeName(BRIDGE), NODE, held, digest, incomplete)
     decision = decide(state, message, retained=retained)
     if isinstance(decision, Accept):
         assert decision.live is not retained
@@ -187,7 +187,7 @@ def test_what_another_bridge_says_or_says_of_another_node_is_foreign(
     came: Version, bridge: bool
 ) -> None:
     message = decode_snapshot(snapshot(came))
-    held = Held(BridgeName("x" if bridge else BRIDGE), NODE, Version(0, 0), "", True)
+    held = Standing(BridgeName("x" if bridge else BRIDGE), NODE, Version(0, 0), "", True)
     if not bridge:
-        held = Held(held.bridge, type(NODE)("edge-b"), held.version, held.digest, True)
+        held = Standing(held.bridge, type(NODE)("edge-b"), held.version, held.digest, True)
     assert isinstance(decide(held, message, retained=False), Foreign)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -89,14 +90,19 @@ def _key(body: bytes) -> str:
 
 
 class Device:
-    """A node's disk, and the agent on it, which can be killed and started at any moment."""
+    """A node's disk, and the agent on it, which can be killed and started at any moment.
 
-    def __init__(self, root: Path, *, bridge: str = BRIDGE) -> None:
+    `durable` False: nothing waits for the disk, for tests whose crashes are of the process alone.
+    """
+
+    def __init__(self, root: Path, *, bridge: str = BRIDGE, durable: bool = True) -> None:
         self.root = root
         self.state = root / "state"
         self.state.mkdir(parents=True, exist_ok=True)
         self.tree = self.state / "resources"
         self.bridge = bridge
+        self.durable = durable
+        self.sync: Callable[[int], None] = os.fsync if durable else lambda _: None
         self.clock = Clock()
         self.rng = random.Random(7)
         self.stores = 0
@@ -107,11 +113,13 @@ class Device:
         """Start the agent and, with `work`, let it serve from disk."""
         self.stores += 1
         self.opened = open_database(self.state, [SCHEMA], f"store-{self.stores}")
+        if not self.durable:
+            self.opened.connection.execute("PRAGMA synchronous=OFF")
         store = ResourceStore(self.opened.connection, self.opened.store, self.bridge)
-        pacing = Pacing(retry=Backoff(1, 60), store=Backoff(1, 60))
+        pacing = Pacing(round=600, retry=Backoff(1, 60), store=Backoff(1, 60))
         self.agent = NodeResources(
             store,
-            FilesHandler(Tree(self.tree)),
+            FilesHandler(Tree(self.tree, sync=lambda descriptor: self.sync(descriptor))),
             NODE,
             clock=self.clock,
             rng=self.rng,

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import msgspec
 
+from agent.config import AgentSettings
 from agent.models.configfile import ConfigSeen
 from agent.models.sync import ModelSync
 from agent.pace import ReportTimes
@@ -74,18 +75,20 @@ class Rig:
             "store-1",
             "models.json",
             ModelStore(self.opened.connection),
-            oversize=lambda _: None,
+            oversize=lambda op: self.uplink.oversize(
+                Outgoing(OPS, msgspec.json.encode(op), retain=False)
+            ),
             now=lambda: "",
         )
         self.uplink = Uplink(
             self.session,
-            Identity(NODE, BridgeName(BRIDGE), "me"),
+            Identity(NODE, BridgeName(BRIDGE), "me", "the start"),
             Topics(),
             self.device.agent,
             self.models,
             clock=self.device.clock,
             text=str,
-            times=times or ReportTimes(),
+            times=times or AgentSettings().report_times(),
             rng=random.Random(3),
             new_id=self.new_id,
         )

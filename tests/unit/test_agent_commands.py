@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
+import sqlite3
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -19,7 +21,7 @@ from agent.lock import agent_runs, locked
 from agent.store.database import open_database
 from agent.store.models import SCHEMA
 from nodecast.command import run_command
-from nodecast.errors import SettingsError, StateDirInUse
+from nodecast.errors import EXIT_PROBLEM, SettingsError, StateDirInUse, StoreError
 from nodecast.messages import ConfigState, ModelEntry, ModelSet, Report, ResourceReport
 from nodecast.settings import load
 from tests.support.device import Device, resource, snapshot
@@ -269,6 +271,32 @@ def test_a_state_directory_that_cannot_be_made_is_a_setting_that_is_wrong(tmp_pa
     (tmp_path / "file").write_text("")
     with pytest.raises(SettingsError, match="cannot be used"), locked(tmp_path / "file" / "state"):
         pass
+
+
+@pytest.mark.parametrize("code", [errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EIO])
+def test_a_disk_that_takes_no_lock_file_now_is_no_setting_that_is_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    def refuse(*_args: object) -> int:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(StoreError, match="cannot be used now") as caught, locked(tmp_path):
+        pass
+    assert caught.value.exit_code == EXIT_PROBLEM
+
+
+def test_a_damaged_model_record_is_shown_by_a_command_that_may_not_write(
+    device: Device, capsys: pytest.CaptureFixture[str]
+) -> None:
+    connection = sqlite3.connect(device.state / "agent.db")
+    with connection:
+        connection.execute("INSERT INTO model_base VALUES ('m', '{broken', NULL)")
+    connection.close()
+    assert _run(device, "status") == 1
+    assert "problem       model m: its record was damaged" in capsys.readouterr().out
+    assert _run(device, "models") == 0
+    assert "Failed" in capsys.readouterr().out
 
 
 def test_a_status_file_that_cannot_be_written_is_said_once(

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.store.database import write_store_id
 from nodecast.errors import StoreError
 from nodecast.messages import Version, Wire
 from tests.support.device import Device, resource, snapshot
@@ -114,6 +115,49 @@ def test_poison_is_said_once(device: Device, caplog: pytest.LogCaptureFixture) -
     for _ in range(3):
         device.receive(Wire(b"[]"), retained=True)
     assert [r.message for r in caplog.records].count("message left alone, nothing changes") == 1
+
+
+@pytest.mark.parametrize(
+    ("wire", "version"),
+    [
+        (snapshot((9, 9), bridge="other"), (9, 9)),
+        (snapshot((9, 9), node="edge-b"), (9, 9)),
+        (Wire(b"[]"), (0, 0)),
+        (Wire(b""), (0, 0)),
+    ],
+    ids=["foreign", "another node's", "garbled", "cleared"],
+)
+def test_what_took_the_place_of_the_snapshot_is_reported_as_refused(
+    device: Device, wire: Wire, version: tuple[int, int]
+) -> None:
+    device.receive(snapshot((5, 1), [resource(A)]))
+    changes = device.agent.changes
+    device.receive(wire)
+    refused = device.agent.refused
+    assert refused is not None
+    assert (refused.epoch, refused.revision) == version
+    assert refused.reason == device.agent.left_alone
+    assert device.agent.changes > changes
+    assert device.agent.accepted.version == Version(5, 1)
+
+
+def test_a_message_that_repeats_while_its_report_is_under_way_is_reported_again(
+    device: Device,
+) -> None:
+    device.receive(Wire(b""))
+    under_way = device.agent.refused
+    device.receive(Wire(b""))
+    device.agent.reported(under_way)
+    assert device.agent.refused == under_way
+    device.agent.reported(device.agent.refused)
+    assert device.agent.refused is None
+
+
+def test_the_current_snapshot_ends_that_a_message_was_left_alone(device: Device) -> None:
+    device.receive(snapshot((5, 1)))
+    device.receive(Wire(b"[]"))
+    device.receive(snapshot((5, 1)))
+    assert device.agent.left_alone is None
 
 
 def test_held_kinds_and_omitted_keys_keep_what_is_there(device: Device) -> None:
@@ -252,6 +296,41 @@ def test_e6_disk_full_keeps_the_old_file_says_so_and_converges(
     assert device.states() == {A: "Applied"}
 
 
+def test_many_files_of_a_directory_cost_one_sync_of_it_a_slice(device: Device) -> None:
+    keys = [f"Dataset.sedna.io/default/{n}" for n in range(20)]
+    device.receive(snapshot((5, 1), [resource(key, 1) for key in keys]))
+    synced = _watch_syncs(device)
+    device.receive(snapshot((5, 2), [resource(key, 2) for key in keys]))
+    assert synced.count(str(device.tree / "Dataset.sedna.io/default")) == 1
+    assert set(device.values.values()) == {2}
+
+
+def test_nothing_is_claimed_whose_directory_could_not_be_synced(device: Device) -> None:
+    device.receive(snapshot((5, 1), [resource(A, 1), resource(M, 1)]))
+    _watch_syncs(device, failing=str(device.tree / "Dataset.sedna.io/default"))
+    device.receive(snapshot((5, 2), [resource(A, 2), resource(M, 2)]))
+    assert device.states() == {A: "Failed", M: "Applied"}
+    rows = device.agent.store.rows
+    assert (rows[A].applied == rows[A].sum, rows[M].applied == rows[M].sum) == (False, True)
+    device.sync = os.fsync
+    device.pass_time(5)
+    assert device.states() == {A: "Applied", M: "Applied"}
+
+
+def _watch_syncs(device: Device, failing: str = "") -> list[str]:
+    """What is synced from now on, by path; `failing`: where the disk says no."""
+    synced: list[str] = []
+
+    def sync(descriptor: int) -> None:
+        synced.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        if synced[-1] == failing:
+            raise OSError(5, "Input/output error")
+        os.fsync(descriptor)
+
+    device.sync = sync
+    return synced
+
+
 def _full(*_args: object, **_kwargs: object) -> int:
     raise OSError(28, "No space left on device")
 
@@ -334,6 +413,50 @@ def test_an_orphan_that_is_as_desired_is_adopted_unwritten(device: Device) -> No
     assert (device.tree / (A + ".json")).stat().st_ino == before
 
 
+def test_e13_a_lost_store_whose_files_are_adopted_serves_them_at_the_next_start(
+    device: Device,
+) -> None:
+    device.receive(snapshot((5, 2), [resource(A)]))
+    device.kill()
+    device.lose_store()
+    device.start()
+    device.receive(snapshot((6, 1), [resource(A)]))
+    (device.tree / (A + ".json")).unlink()
+    device.restart()
+    assert device.values == {A: 1}
+    assert not device.agent.incomplete
+
+
+def test_a_store_that_was_renamed_while_it_was_behind_serves_its_files_at_the_next_start(
+    device: Device,
+) -> None:
+    device.receive(snapshot((5, 2), [resource(A)]))
+    device.kill()
+    device.lose_store()
+    device.start()
+    device.agent.renamed("another")
+    with device.opened.connection as db:
+        write_store_id(db, "another")
+    device.receive(snapshot((6, 1), [resource(A)]))
+    device.restart()
+    assert not device.agent.behind
+
+
+def test_a_stamp_that_could_not_be_written_is_written_in_a_later_round(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device.receive(snapshot((5, 2), [resource(A)]))
+    device.kill()
+    device.lose_store()
+    device.start()
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", _full)
+        device.receive(snapshot((6, 1), [resource(A)]))
+    device.pass_time(700)
+    device.restart()
+    assert not device.agent.behind
+
+
 def test_e13_a_restored_store_writes_nothing_before_it_has_accepted(device: Device) -> None:
     device.receive(snapshot((5, 1), [resource(A, 1)]))
     device.kill()
@@ -381,6 +504,22 @@ def test_a_resource_on_its_way_out_stays_when_the_next_snapshot_holds_it(
         device.receive(snapshot((5, 3), omitted=[A]))
     assert device.states() == {A: "Applied"}
     assert device.values == {A: 1}
+
+
+def test_what_a_resource_said_before_it_went_does_not_silence_it_when_it_comes_again(
+    device: Device, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    device.receive(snapshot((5, 1), [resource(A)]))
+    device.kill()
+    device.lose_store()
+    device.start()
+    monkeypatch.setattr(os, "unlink", _full)
+    device.receive(snapshot((6, 1)))
+    device.receive(snapshot((6, 2), omitted=[A]))
+    assert device.states() == {}
+    device.receive(snapshot((6, 3)))
+    assert device.states() == {A: "Removing"}
+    assert [r.message for r in caplog.records].count("resource not applied") == 2
 
 
 def test_another_bridge_takes_over_the_resources_with_its_first_snapshot(tmp_path: Path) -> None:

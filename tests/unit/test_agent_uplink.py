@@ -10,7 +10,7 @@ import pytest
 
 from agent.pace import NEVER
 from nodecast.messages import ConfigState, ModelSet, Presence
-from nodecast.session import wire_size
+from nodecast.session import Subscribed, wire_size
 from tests.support.device import NODE, resource, snapshot
 from tests.support.uplinks import (
     BRIDGE_STATE,
@@ -231,6 +231,77 @@ def test_m6_a_refused_subscription_is_shown_and_tried_again(rig: Rig) -> None:
     assert len(rig.session.subscribed) == 2
     rig.connect()
     assert rig.uplink.subscription_error is None
+
+
+def test_a_subscription_that_is_tried_again_says_nothing_again(rig: Rig) -> None:
+    rig.config(ONE)
+    rig.connect(refused=(RESOURCES,))
+    rig.work(0.5)
+    ops = rig.ops()
+    rig.take()
+    rig.work(3)
+    rig.uplink.handle(Subscribed("subscribe", (RESOURCES,)), rig.now)
+    rig.work(3)
+    assert (len(ops), rig.births(), rig.reports(), rig.sets(), rig.ops()) == (1, [], [], [], [])
+    rig.uplink.handle(Subscribed("subscribe", ()), rig.now)
+    assert rig.uplink.subscription_error is None
+
+
+def test_a_presence_says_when_the_process_started(rig: Rig) -> None:
+    rig.connect()
+    rig.work(60)
+    will = msgspec.json.decode(rig.uplink.will().payload, type=Presence)
+    assert {each.since for each in (*rig.births(), will)} == {"the start"}
+
+
+def test_a_model_above_the_limit_goes_when_the_limit_rises(rig: Rig) -> None:
+    rig.session.limit = 100
+    rig.config(ONE)
+    rig.connect()
+    rig.work(2)
+    assert rig.ops() == []
+    rig.session.limit = None
+    rig.work(2)
+    assert [(op.op, op.model) for op in rig.ops()] == [("load", "m")]
+
+
+def test_a_model_set_above_the_limit_goes_when_the_limit_rises(rig: Rig) -> None:
+    rig.config(b"[]")
+    rig.session.limit = 10
+    rig.connect()
+    rig.work(2)
+    assert rig.sets() == []
+    rig.session.limit = None
+    rig.work(2)
+    assert [each.config.state for each in rig.sets()] == ["ok"]
+
+
+@pytest.mark.parametrize("payload", [b"", b"[]", snapshot((9, 9), bridge="other").payload])
+def test_a_rogue_that_repeats_itself_is_reported_at_most_every_coalescing_time(
+    rig: Rig, payload: bytes
+) -> None:
+    rig.connect()
+    rig.acknowledge()
+    told = 0
+    for _ in range(300):
+        rig.receive(RESOURCES, payload)
+        rig.work(0.1)
+        told += len(rig.reports())
+        rig.acknowledge()
+    assert 4 <= told <= 7
+
+
+def test_a_message_of_another_bridge_is_reported_and_then_over(rig: Rig) -> None:
+    rig.connect()
+    rig.acknowledge()
+    rig.work(6)
+    rig.receive(RESOURCES, snapshot((9, 9), bridge="other").payload)
+    told = []
+    for _ in range(30):
+        rig.work(1)
+        told += rig.reports()
+        rig.acknowledge()
+    assert [each.refused and each.refused.epoch for each in told] == [9, None]
 
 
 def test_ops_wait_for_what_the_broker_keeps_of_the_own_models(rig: Rig) -> None:

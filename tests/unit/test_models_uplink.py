@@ -1,19 +1,22 @@
+"""How model ops and the ModelSet leave the agent."""
+
 from __future__ import annotations
 
 import random
 
 from agent.model_uplink import ModelUplink
 from agent.models.outbox import Token
+from agent.models.sync import ModelSync
 from nodecast.messages import ModelOp, Wire, decode
 from nodecast.session import Outgoing, Refused
 from nodecast.topics import Topic
 from tests.support.models import database, see, sync_on
 
+Published = list[tuple[Outgoing, object]]
 
-def test_a_late_acknowledgement_does_not_stop_refused_ops_from_going_again() -> None:
-    published: list[tuple[Outgoing, object]] = []
-    sync = sync_on(database())
-    uplink = ModelUplink(
+
+def _uplink(sync: ModelSync, published: Published) -> ModelUplink:
+    return ModelUplink(
         sync,
         ops=Topic("ops"),
         whole=Topic("models"),
@@ -23,6 +26,12 @@ def test_a_late_acknowledgement_does_not_stop_refused_ops_from_going_again() -> 
         new_id=lambda: "never",
         renamed=lambda _: None,
     )
+
+
+def test_a_late_acknowledgement_does_not_stop_refused_ops_from_going_again() -> None:
+    published: Published = []
+    sync = sync_on(database())
+    uplink = _uplink(sync, published)
     see(sync, {"a": "1", "b": "1", "c": "1"})
     uplink.connected(0.0)
     uplink.release()
@@ -35,3 +44,24 @@ def test_a_late_acknowledgement_does_not_stop_refused_ops_from_going_again() -> 
     uplink.work(600.0, lambda: 20)
     again = [decode(ModelOp, Wire(m.payload)).seq for m, t in published if isinstance(t, Token)]
     assert again == [2, 3]
+
+
+def test_while_the_store_takes_nothing_no_work_is_due_before_its_next_try() -> None:
+    published: Published = []
+    connection = database()
+    sync = sync_on(connection)
+    uplink = _uplink(sync, published)
+    see(sync, {"a": "1"})
+    uplink.connected(0.0)
+    uplink.release()
+    pages = connection.execute("PRAGMA page_count").fetchone()[0]
+    connection.execute(f"PRAGMA max_page_count={pages}")
+    see(sync, {"a": "x" * 100_000})
+    uplink.work(0.0, lambda: 20)
+    due = uplink.due()
+    assert 0.0 < due < 1.0
+    uplink.work(due / 2, lambda: 20)
+    assert uplink.due() == due
+    connection.execute("PRAGMA max_page_count=1000000")
+    uplink.work(due, lambda: 20)
+    assert any(isinstance(token, Token) for _, token in published)
