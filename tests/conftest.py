@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
+from tests.support.bridge_commands import GOOD  # noqa: E402
 from tests.support.mosquitto import Broker  # noqa: E402
 from tests.support.mqtt import Observer, observing  # noqa: E402
 
@@ -30,6 +33,23 @@ def _logs_as_they_were() -> Iterator[None]:
     yield
     root.handlers[:] = handlers
     root.setLevel(level)
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The settings of the shell that the tests run in do not count."""
+    for name in [each for each in os.environ if each.startswith("NODECAST_")]:
+        monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def manifests(tmp_path: Path) -> Path:
+    """A directory of good manifests, one object a file."""
+    path = tmp_path / "manifests"
+    path.mkdir()
+    for number, thing in enumerate(GOOD):
+        (path / f"{number}.json").write_text(json.dumps(thing))
+    return path
 
 
 @pytest.fixture

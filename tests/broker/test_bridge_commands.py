@@ -7,47 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from bridge.cli import bridge
-from bridge.sources.manifests import ManifestsSource
-from nodecast.command import run_command
+from bridge.sources.manifest_files import ManifestDirectory, Reading
 from nodecast.messages import Ledger, encode
+from tests.support.bridge_commands import Output, errors, run
 from tests.support.mosquitto import Broker
 from tests.support.mqtt import Observer
-from tests.support.objects import dataset, federated, inference, made, model
+from tests.support.objects import dataset, inference, made, model
 from tests.support.process import run_to_end
-
-GOOD = [
-    dataset("shelf", "hall-1"),
-    inference("plates", "gate-2", "small"),
-    model("small"),
-    federated("wear", "hall-1", "crane-1"),
-]
-
-
-@pytest.fixture(autouse=True)
-def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("NODECAST_CONFIG", "NODECAST_MANIFESTS", "NODECAST_MQTT_URL", "NODECAST_BRIDGE"):
-        monkeypatch.delenv(name, raising=False)
-
-
-@pytest.fixture
-def manifests(tmp_path: Path) -> Path:
-    path = tmp_path / "manifests"
-    path.mkdir()
-    for number, thing in enumerate(GOOD):
-        (path / f"{number}.json").write_text(json.dumps(thing))
-    return path
-
-
-Output = pytest.CaptureFixture[str]
-
-
-def run(*arguments: object) -> int:
-    return run_command(bridge, [str(each) for each in arguments])
-
-
-def errors(capsys: Output) -> list[str]:
-    return capsys.readouterr().err.splitlines()
+from tests.support.wait import eventually
 
 
 def test_check_is_content_with_good_manifests_and_a_broker_that_answers(
@@ -114,13 +81,38 @@ def test_e11_another_source_in_the_ledger_ends_with_78_and_one_line(
     assert "belongs to source 'theirs', this bridge serves 'mine'" in said[0]
 
 
-def test_a_source_that_fails_unforeseen_ends_with_69(
+def test_a_source_whose_thread_crashes_ends_the_bridge_with_1_and_a_clear_line(
     broker: Broker, manifests: Path, monkeypatch: pytest.MonkeyPatch, capsys: Output
 ) -> None:
-    def start(self: ManifestsSource) -> None:
-        self._fail(ZeroDivisionError("unforeseen"))
+    def read(_: ManifestDirectory) -> None:
+        raise ZeroDivisionError("unforeseen")
 
-    monkeypatch.setattr(ManifestsSource, "start", start)
-    monkeypatch.setattr(ManifestsSource, "stop", lambda _: None)
-    assert run("run", "--manifests", manifests, "--mqtt-url", broker.url) == 69
-    assert any("the source failed" in line for line in errors(capsys))
+    monkeypatch.setattr(ManifestDirectory, "read", read)
+    assert run("run", "--manifests", manifests, "--mqtt-url", broker.url) == 1
+    seen = errors(capsys)
+    assert sum("manifests source failed" in line for line in seen) == 1
+    assert "ZeroDivisionError: unforeseen" in map(str.strip, seen)
+    assert seen[-1] == "nodecast-bridge: the source failed: see the error above"
+
+
+def test_a_source_whose_thread_crashes_in_charge_ends_the_bridge_that_says_offline(
+    broker: Broker, observer: Observer, manifests: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = ManifestDirectory.read
+
+    def read(directory: ManifestDirectory) -> Reading:
+        if observer.latest("node/hall-1/resources"):
+            raise ZeroDivisionError("unforeseen")
+        return whole(directory)
+
+    monkeypatch.setattr(ManifestDirectory, "read", read)
+    monkeypatch.setenv("NODECAST_MANIFESTS_POLL", "0.2")
+    assert run("run", "--manifests", manifests, "--mqtt-url", broker.url) == 1
+    said = eventually(lambda: _online(observer)[1:], what="it has said that it goes")
+    assert said == [False]
+
+
+def _online(observer: Observer) -> list[bool]:
+    """What the bridge has said of itself."""
+    said = observer.of("bridge/default/state")
+    return [json.loads(each.payload)["online"] for each in said]

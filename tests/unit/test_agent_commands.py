@@ -32,10 +32,8 @@ B = "Dataset.sedna.io/default/b"
 
 
 @pytest.fixture
-def device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Device:
+def device(tmp_path: Path) -> Device:
     """A stopped device with two resources."""
-    for name in ("NODECAST_NODE", "NODECAST_STATE_DIR", "NODECAST_CONFIG"):
-        monkeypatch.delenv(name, raising=False)
     made = Device(tmp_path)
     made.start()
     made.receive(snapshot((5, 1), [resource(A, 1), resource(B, 2)]))
@@ -226,11 +224,9 @@ def test_check_names_every_problem(tmp_path: Path, capsys: pytest.CaptureFixture
 def test_a_wrong_setting_ends_the_run_with_78_and_one_line(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
     arguments: list[str],
     text: str,
 ) -> None:
-    monkeypatch.delenv("NODECAST_NODE", raising=False)
     state = ["--state-dir", str(tmp_path / "state")]
     assert run_command(agent, ["run", *state, *arguments]) == 78
     err = capsys.readouterr().err

@@ -7,45 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from bridge.cli import bridge
 from nodecast import __version__
-from nodecast.command import run_command
+from tests.support.bridge_commands import GOOD, Output, errors, run
 from tests.support.mosquitto import free_port
-from tests.support.objects import dataset, federated, inference, made, model
-
-GOOD = [
-    dataset("shelf", "hall-1"),
-    inference("plates", "gate-2", "small"),
-    model("small"),
-    federated("wear", "hall-1", "crane-1"),
-]
-
-
-@pytest.fixture(autouse=True)
-def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("NODECAST_CONFIG", "NODECAST_MANIFESTS", "NODECAST_MQTT_URL", "NODECAST_BRIDGE"):
-        monkeypatch.delenv(name, raising=False)
-
-
-@pytest.fixture
-def manifests(tmp_path: Path) -> Path:
-    path = tmp_path / "manifests"
-    path.mkdir()
-    for number, thing in enumerate(GOOD):
-        (path / f"{number}.json").write_text(json.dumps(thing))
-    return path
-
-
-Output = pytest.CaptureFixture[str]
-
-
-def run(*arguments: object) -> int:
-    return run_command(bridge, [str(each) for each in arguments])
-
-
-def errors(capsys: Output) -> list[str]:
-    return capsys.readouterr().err.splitlines()
-
+from tests.support.objects import dataset, inference, made
 
 # -- usage and settings
 
