@@ -19,7 +19,7 @@ from bridge.config import BridgeSettings
 from bridge.sources.events import SourceEvent
 from bridge.sources.manifests import ManifestsSource
 from nodecast import __version__
-from nodecast.errors import SettingsError, Unavailable
+from nodecast.errors import SettingsError, SourceError, Superseded
 from nodecast.log import logger
 from nodecast.names import bridge_name
 from nodecast.session import Session
@@ -74,7 +74,7 @@ class App:
         )
 
     def run(self) -> None:
-        """Serve until a signal. Raises SettingsError, Unavailable, or what the source failed by."""
+        """Serve until a signal. Raises SettingsError, Unavailable, or SourceError."""
         log.info(
             "bridge starts",
             version=__version__,
@@ -88,6 +88,10 @@ class App:
             try:
                 self._wait_for_lists()
                 self._serve()
+            except Superseded:
+                self._session.disconnect("superseded")  # the other one speaks now: not a word more
+                self._session.close(time.monotonic())
+                raise
             finally:
                 self._source.stop()
                 self._leave()
@@ -130,12 +134,12 @@ class App:
 
     def _take(self, event: SourceEvent | BaseException) -> None:
         if isinstance(event, BaseException):
-            raise Unavailable("the source failed: see the error above") from event
+            raise SourceError("the source failed: see the error above") from event
         self._bridge.source_event(event, time.monotonic())
 
     def _leave(self) -> None:
         """Wait for what is under way, say offline, and go; a frozen broker delays it little."""
-        if self._bridge.charge.phase is Phase.IN_CHARGE:
+        if self._bridge.charge.phase is Phase.IN_CHARGE and self._session.connected:
             deadline = time.monotonic() + self._settings.mqtt.drain
             self._bridge.leave()
             while self._bridge.busy and self._session.connected and time.monotonic() < deadline:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 
 from bridge.catalog import Catalog, Delta
@@ -98,7 +98,6 @@ class Bridge:
         self._listing = Listing(relist)
         self._held: tuple[KindName, ...] = ()
         self._waiting: frozenset[KindName] = frozenset()
-        self.findings = Findings((), {})
 
     # -- the source
 
@@ -106,15 +105,14 @@ class Bridge:
         """Something that the source says."""
         match event:
             case Findings():
-                self._found(event)
+                pass  # said by the source, which knows the places
             case Changed(key, record):
-                self._say_refused(key, record)
+                self._say_refused({key: record})
                 self._changed(self.catalog.apply({key: record}), now)
             case Listed(kind, _, objects):
                 self.holding.listed(event)
                 if objects is not None:
-                    for key, record in objects.items():
-                        self._say_refused(key, record)
+                    self._say_refused(dict.fromkeys(self.catalog.keys(kind)) | dict(objects))
                     self._changed(self.catalog.replace(kind, objects), now)
                 self._say_status(event)
                 self.publisher.recheck()
@@ -123,20 +121,19 @@ class Bridge:
         self.holding.changed(delta, now)
         self.publisher.dirty(delta.dirty)
 
-    def _found(self, findings: Findings) -> None:
-        self.findings = findings
-
-    def _say_refused(self, key: ResourceKey, record: ObjectRecord | None) -> None:
-        if record is not None and record.problem:
-            if self._said.new(key, record.problem):
-                log.warning(
-                    "object refused, it goes to no node",
-                    key=key,
-                    place=record.place,
-                    reason=record.problem,
-                )
-        elif self._said.over(key) and record is not None:
-            log.info("object is served now", key=key)
+    def _say_refused(self, records: Mapping[ResourceKey, ObjectRecord | None]) -> None:
+        """Say which of these cannot be placed, and which now can or are gone."""
+        for key, record in records.items():
+            if record is not None and record.problem:
+                if self._said.new(key, record.problem):
+                    log.warning(
+                        "object refused, it goes to no node",
+                        key=key,
+                        place=record.place,
+                        reason=record.problem,
+                    )
+            elif self._said.over(key) and record is not None:
+                log.info("object is served now", key=key)
 
     def _say_status(self, listed: Listed) -> None:
         if listed.reason:
@@ -217,7 +214,8 @@ class Bridge:
                 self._listing.want(dict.fromkeys(self._rules.kinds, now))
             elif self.charge.ledger is not None:
                 self.publisher.dirty(_names(self.charge.ledger.nodes))
-        self.own.echoed(payload)
+        if self.own.echoed(payload):
+            self.publisher.recheck()
 
     def _finish_listing(self, now: float) -> None:
         """Once a process: every kind was listed anew, or had its time."""
@@ -258,7 +256,7 @@ class Bridge:
                 if mark is None or not state.acknowledgement or state.acknowledgement > mark
             ]
         )
-        self.own.in_charge(self.publisher.nodes, now)
+        self.own.in_charge(now)
 
     def leave(self) -> None:
         """Say that we go; `work` is not called any more."""
@@ -288,7 +286,7 @@ class Bridge:
             times.append(self.own.write_ledger(nodes, mark, self.holding.counts(now), now))
         if phase is Phase.IN_CHARGE:
             times.append(self._publish(now))
-        times += [self.own.work(self.publisher.nodes, now), self._ask_lists(now)]
+        times += [self.own.work(self.publisher.nodes.keys(), now), self._ask_lists(now)]
         return min(times)
 
     def _update_holding(self, now: float) -> None:
@@ -308,7 +306,7 @@ class Bridge:
         self.publisher.limit_changed(self._port.limit)
         if self.own.book.paused:
             return judge_at
-        return min(self.publisher.pump(now, self._port, self.own.book.names), judge_at)
+        return min(self.publisher.pump(now, self._port, self.own.open_nodes), judge_at)
 
     def _ask_lists(self, now: float) -> float:
         self._listing.want(self.publisher.lists_wanted)

@@ -69,7 +69,7 @@ def check(config: Path | None, **flags: Any) -> int:
 @click.option("--node", help="Only this node.")
 @click.option("--json", "as_json", is_flag=True, help="Whole snapshots, as JSON.")
 def render_command(config: Path | None, node: str | None, as_json: bool, **flags: Any) -> int:
-    """Show what each node would have. Needs no broker."""
+    """Show what each node would have. Needs no broker. Exits 1 where not all could be read."""
     settings = settings_of(BridgeSettings, config, flags)
     picture = look(_manifests(settings), settings.placement())
     try:
@@ -79,14 +79,14 @@ def render_command(config: Path | None, node: str | None, as_json: bool, **flags
     if as_json:
         data = render(picture, settings.bridge, nodes)
         print(orjson.dumps(data, option=orjson.OPT_INDENT_2).decode())
-        return EXIT_OK
+        return EXIT_OK if picture.reading.complete else EXIT_PROBLEM
     for each in nodes:
         print(each)
         for record in picture.catalog.on_node(each):
             print(f"  {record.key}  ({record.place})")
     for line in _wrong(picture):
         print(one_line(line), file=sys.stderr)
-    return EXIT_OK
+    return EXIT_OK if picture.reading.complete else EXIT_PROBLEM
 
 
 @bridge.command()

@@ -108,6 +108,9 @@ class BridgeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             raise SettingsError("source: must be 1 to 253 characters")
         if self.manifests == "":
             raise SettingsError("manifests is empty: give a directory")
+        kinds = [rule.kind for rule in self.rules]
+        if twice := {kind for kind in kinds if kinds.count(kind) > 1}:
+            raise SettingsError(f"rules: {min(twice)} has two rules: make them one")
         self.placement()
 
     def placement(self) -> Rules:

@@ -31,7 +31,6 @@ class KindView:
     """What is known of one kind. `listed_at`: the newest whole list was asked for then."""
 
     status: KindStatus | None = None
-    reason: str = ""
     answered_at: float = -math.inf
     listed_at: float = -math.inf
     lost_at: float = -math.inf
@@ -51,7 +50,10 @@ class KindView:
 
     def forget(self, until: float) -> None:
         """What departed up to then no longer counts."""
-        for key in [k for k, at in self.departed.items() if at <= until]:
+        while self.departed:
+            key = next(iter(self.departed))
+            if self.departed[key] > until:
+                return
             del self.departed[key]
 
 
@@ -76,7 +78,7 @@ class Holding:
     def listed(self, event: Listed) -> None:
         """An answer of the source, of whatever status."""
         view = self._kinds[event.kind]
-        view.status, view.reason = event.status, event.reason
+        view.status = event.status
         view.answered_at = max(view.answered_at, event.asked_at)
         if event.status is KindStatus.OK:
             view.listed_at = max(view.listed_at, event.asked_at)

@@ -14,12 +14,14 @@ from nodecast.messages import NONE, Version
 class NodeState:
     """One node. `content` went out, or is about to, as `version`; `floor`: a version that the
     node already has, so that the next one must be greater; `renew`: it must get a new version even
-    if nothing changes. `acknowledged`: the newest version that the broker has confirmed."""
+    if nothing changes; `owed`: it must be sent its version again. `acknowledged`: the
+    newest version that the broker has confirmed."""
 
     content: Content | None = None
     version: Version = NONE
     floor: Version = NONE
     renew: bool = False
+    owed: bool = False
     in_flight: bool = False
     changed_in_flight: bool = False
     acknowledged: Version = NONE

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Sequence, Set
 from typing import Protocol
 
 import msgspec
@@ -73,6 +73,8 @@ class OwnTopics:
         self._births = 0
         self._overwrites = 0
         self.book = LedgerBook()
+        self.open_nodes: frozenset[NodeName] = frozenset()
+        """The nodes that may be sent something: in the acknowledged ledger, and heard."""
         self.leaving = False
         """Whether the broker has still to acknowledge that we go."""
 
@@ -97,13 +99,17 @@ class OwnTopics:
 
     def disconnected(self) -> None:
         self.book.disconnected()
+        self._replay.reset()
+        self.open_nodes = frozenset()
         self._reading_since = self._subscribe_at = self._birth_at = math.inf
 
     def subscribed(self, what: Control, refused: tuple[str, ...], now: float) -> None:
         """The broker answered a subscribe."""
         if refused:
             self.refused(what, f"the broker refused {', '.join(refused)}", now)
-        elif what == LEDGER:
+            return
+        self._works(what)
+        if what == LEDGER:
             self._port.subscribe([Subscription(self.probe)], PROBE)
             self._send_probe(self._charge.probe)
         elif what == REPLAY:
@@ -111,10 +117,10 @@ class OwnTopics:
 
     def acknowledged(self, what: Control) -> None:
         """The broker took a publish."""
-        if self._failures.pop(what, 0):
-            self._said.over(what)
+        self._works(what)
         if what == LEDGER:
             self.book.acknowledged()
+            self._reopen()
         elif what == LEAVING:
             self.leaving = False
 
@@ -122,7 +128,11 @@ class OwnTopics:
         """The broker did not take a publish or a subscribe."""
         failures = self._failures[what] = self._failures.get(what, 0) + 1
         if self._said.new(what, reason):
-            log.error("the broker's ACL must let the bridge do this", what=what.what, reason=reason)
+            log.error(
+                "the broker refused what the bridge needs: look at its ACL and limits",
+                what=what.what,
+                reason=reason,
+            )
         until = now + self._again.pause(failures, self._rng)
         reading = self._charge.phase is Phase.READING
         if what in (LEDGER, PROBE) and reading:
@@ -131,40 +141,50 @@ class OwnTopics:
             self.book.refused(until)
         elif what == BIRTH:
             self._birth_at = until
-        elif what in (REPORTS, REPLAY):
+        elif what in (REPORTS, REPLAY, PROBE):
             self._subscribe_at = until
+            self._replay.give_up()  # better to serve nodes unheard than not at all
+            self._reopen()
         elif what == LEAVING:
             self.leaving = False
+
+    def _works(self, what: Control) -> None:
+        if self._failures.pop(what, 0):
+            self._said.over(what)
+
+    def _reopen(self) -> None:
+        self.open_nodes = self.book.names & self._replay.heard
 
     def _send_probe(self, payload: bytes) -> None:
         self._port.publish(Outgoing(self.probe, payload, retain=False), PROBE)
 
-    def echoed(self, payload: bytes) -> None:
-        """A probe came back: the reading is over, or the next reports are replayed."""
+    def echoed(self, payload: bytes) -> bool:
+        """A probe came back; whether more nodes were heard by it."""
         if self._charge.phase is not Phase.READING:
             self._reading_since = math.inf
-        if self._replay.echoed(payload):
-            self._replay_next()
+        if not self._replay.echoed(payload):
+            return False
+        self._reopen()
+        self._replay_next()
+        return True
 
     # -- in charge
 
-    def in_charge(self, nodes: Iterable[NodeName], now: float) -> None:
-        """The ledger is written: say our birth, and hear the reports of `nodes` and all others."""
+    def in_charge(self, now: float) -> None:
+        """The ledger is written: say our birth, and hear the reports."""
         self._birth_at, self._births, self._overwrites = now, 0, 0
-        self._subscribe(nodes)
+        self._subscribe()
 
-    def _subscribe(self, nodes: Iterable[NodeName]) -> None:
+    def _subscribe(self) -> None:
         self._subscribe_at = math.inf
         self._port.subscribe([Subscription(self._topics.every_status(), replay=False)], REPORTS)
-        self._replay.start(nodes)
-        self._replay_next()
 
     def _replay_next(self) -> None:
         if batch := self._replay.next_batch():
             self._port.subscribe(batch, REPLAY)
 
-    def work(self, nodes: Iterable[NodeName], now: float) -> float:
-        """Do what is due; the monotonic second of the next."""
+    def work(self, nodes: Set[NodeName], now: float) -> float:
+        """Do what is due; the monotonic second of the next. `nodes`: all that are to be heard."""
         if now >= self._reading_since + READING_WAIT:
             self._reading_since = math.inf
             self._port.disconnect("the probe did not come back: the ACL must let it through")
@@ -172,7 +192,10 @@ class OwnTopics:
             self._birth_at = math.inf
             self._port.publish(self.presence(online=True), BIRTH)
         elif now >= self._subscribe_at:
-            self._subscribe(nodes)
+            self._subscribe()
+        if self._charge.phase is Phase.IN_CHARGE:
+            self._replay.want(nodes)
+            self._replay_next()
         return min(self._reading_since + READING_WAIT, self._birth_at, self._subscribe_at)
 
     # -- the ledger

@@ -5,15 +5,14 @@ always holds: a node has at most one snapshot in flight; a node whose name is no
 acknowledged ledger gets none; a version is given only to content that differs from the last; memory
 is bounded by the number of nodes, however long the broker is away.
 
-A node waits in exactly one way at a time: `_ready` (look at it now), `_later` (at a time),
-`_blocked` (until something is listed or the ledger is acknowledged), or in flight. Beside that,
-`_again` owes a node the version that it should have already.
+A node waits in exactly one way at a time: `_ready` (look at it now), `_wakes` (at a time),
+`_blocked` (until something is listed or the node is open), or in flight. Beside that a node may be
+owed the version that it should have already: then it waits in `_repairs`, paced, or for its own
+time as above.
 """
 
 from __future__ import annotations
 
-import heapq
-import itertools
 import math
 import random
 from collections.abc import Iterable, Set
@@ -33,11 +32,9 @@ from nodecast.log import Repeats, logger
 from nodecast.messages import NONE, Version
 from nodecast.names import KindName, NodeName, ResourceKey
 from nodecast.session import Outgoing, Refused
+from nodecast.wakes import Wakes
 
 log = logger(__name__)
-
-_RESERVED = 4
-"""Places of the window that are kept for the ledger, the birth and the probe."""
 
 
 class Port(Protocol):
@@ -80,13 +77,11 @@ class Publisher:
         self._pace = Pace(policy.repair_rate)
         self._said = Repeats()
         self._ready: dict[NodeName, None] = {}
-        self._later: list[tuple[float, int, NodeName]] = []
-        self._wakes: dict[NodeName, float] = {}  # the earliest entry of each node in `_later`
+        self._wakes: Wakes[NodeName] = Wakes()
         self._blocked: set[NodeName] = set()
-        self._again: dict[NodeName, None] = {}
+        self._repairs: dict[NodeName, None] = {}
         self._foreign: set[NodeName] = set()
         self._omitted: dict[NodeName, tuple[ResourceKey, ...]] = {}
-        self._order = itertools.count()
         self.nodes: dict[NodeName, NodeState] = {}
         self.epoch = 0
         self.acknowledgements = 0
@@ -109,7 +104,12 @@ class Publisher:
     def again(self, nodes: Iterable[NodeName]) -> None:
         """These nodes are sent the version that they should have already."""
         for node in nodes:
-            self.dirty((node,)) if self._is_unsent(node) else self._again.setdefault(node)
+            state = self.nodes.get(node)
+            if state is None or state.content is None:
+                self.dirty((node,))
+            else:
+                state.owed = True
+                self._repairs[node] = None
 
     def renew(self, node: NodeName, floor: Version) -> None:
         """A node has `floor` from elsewhere: its next version must be greater, and comes now."""
@@ -132,16 +132,13 @@ class Publisher:
         if node in self._foreign:
             self._foreign.discard(node)
             self.dirty((node,))
+            self.again((node,))
 
     def recheck(self) -> None:
         """Something was listed, released or acknowledged: who waited for that is looked at."""
         for node in self._blocked:
             self._ready[node] = None
         self._blocked.clear()
-
-    def _is_unsent(self, node: NodeName) -> bool:
-        state = self.nodes.get(node)
-        return state is None or state.content is None
 
     # -- what the connection says
 
@@ -177,9 +174,9 @@ class Publisher:
                 code=f"0x{event.code:02x}",
             )
         self._landed(token.node, state)
-        self._again[token.node] = None
-        wait = self._policy.refused.pause(state.failures, self._rng)
-        self._hold_back(token.node, state, now + wait)
+        state.owed = True
+        state.not_before = now + self._policy.refused.pause(state.failures, self._rng)
+        self._wakes.set(token.node, state.not_before)
 
     def limit_changed(self, limit: int | None) -> None:
         """Another size limit is known: what no longer fits, or now does, is worked out anew."""
@@ -191,8 +188,8 @@ class Publisher:
         """The connection died with these under way: they may have arrived or not."""
         for token in tokens:
             if isinstance(token, SnapshotToken):
-                self._again[token.node] = None
                 self._landed(token.node, self.nodes[token.node])
+                self.again((token.node,))
 
     def _landed(self, node: NodeName, state: NodeState) -> None:
         state.in_flight = False
@@ -202,39 +199,47 @@ class Publisher:
 
     # -- what goes out
 
-    def pump(self, now: float, port: Port, in_ledger: Set[NodeName]) -> float:
+    def pump(self, now: float, port: Port, open_nodes: Set[NodeName]) -> float:
         """Publish what may go now; the monotonic second at which more may (inf: on an event).
 
-        `in_ledger`: the names in the acknowledged ledger. Changed nodes come before repairs.
+        `open_nodes`: those that may be sent anything. Changed nodes come before repairs.
         """
-        while self._later and self._later[0][0] <= now:
-            at, _, node = heapq.heappop(self._later)
-            if self._wakes.get(node) == at:
-                del self._wakes[node]
-                self._ready[node] = None
-        room = port.free - _RESERVED
+        self._ready.update(dict.fromkeys(self._wakes.due(now)))
+        room = port.free
         while self._ready and room > 0:
             node = next(iter(self._ready))
             del self._ready[node]
-            room -= self._consider(node, now, port, in_ledger)
-        soonest = self._later[0][0] if self._later else math.inf
-        if self._again and not self._ready:
-            soonest = min(soonest, self._repair(now, port, in_ledger))
+            room -= self._consider(node, now, port, open_nodes)
+        soonest = self._wakes.next_at
+        if self._repairs and not self._ready:
+            soonest = min(soonest, self._repair(now, port, open_nodes))
         return soonest
 
-    def _consider(self, node: NodeName, now: float, port: Port, in_ledger: Set[NodeName]) -> bool:
+    def _consider(self, node: NodeName, now: float, port: Port, open_nodes: Set[NodeName]) -> bool:
         """Publish a node's new content, or find out what it waits for; whether it was sent."""
         state = self.nodes[node]
         if state.in_flight:
             state.changed_in_flight = True
             return False
-        if node not in in_ledger or node in self._foreign:
-            self._blocked.add(node)
-        elif now < self._may_go_at(state):
-            self._look_later(node, self._may_go_at(state))
-        else:
-            self._publish_if_due(node, state, now, port)
+        if not self._may_go(node, state, now, open_nodes):
+            return False
+        self._publish_if_due(node, state, now, port)
+        if state.owed:
+            self._repairs[node] = None
         return state.in_flight
+
+    def _may_go(
+        self, node: NodeName, state: NodeState, now: float, open_nodes: Set[NodeName]
+    ) -> bool:
+        """Whether a node may be sent something now; if not, it is looked at when it may."""
+        at = max(state.sent_at + self._policy.interval, state.not_before)
+        if node not in open_nodes or node in self._foreign:
+            self._blocked.add(node)
+        elif now < at:
+            self._wakes.set(node, at)
+        else:
+            return True
+        return False
 
     def _publish_if_due(self, node: NodeName, state: NodeState, now: float, port: Port) -> None:
         records = self._catalog.on_node(node)
@@ -252,48 +257,26 @@ class Publisher:
             self.lists_wanted[kind] = max(after, verdict.listed_after)
         if not verdict.go:
             if verdict.at < math.inf:
-                self._look_later(node, verdict.at)
+                self._wakes.set(node, verdict.at)
             else:
                 self._blocked.add(node)
         elif self._stamp(node, state, content):
             self._send(node, state, now, port)
 
-    def _repair(self, now: float, port: Port, in_ledger: Set[NodeName]) -> float:
+    def _repair(self, now: float, port: Port, open_nodes: Set[NodeName]) -> float:
         """Send nodes what they should have already, paced; when the next one may go."""
-        waiting = []
-        soonest = math.inf
-        while self._again and port.free > _RESERVED:
-            if self._pace.next_at(now) > now:
-                soonest = self._pace.next_at(now)
-                break
-            node = next(iter(self._again))
-            del self._again[node]
+        while self._repairs and port.free > 0:
+            if (at := self._pace.next_at(now)) > now:
+                return at
+            node = next(iter(self._repairs))
+            del self._repairs[node]
             state = self.nodes[node]
-            if state.in_flight or state.content is None or node not in in_ledger:
-                continue  # what is under way, or comes first, is as good
-            if node in self._foreign:
-                continue  # and is looked at when it is released
-            if now < self._may_go_at(state):
-                waiting.append(node)
-                soonest = min(soonest, self._may_go_at(state))
-                continue
-            self._pace.take(now)
-            self._send(node, state, now, port)
-        self._again.update(dict.fromkeys(waiting))
-        return soonest
-
-    def _may_go_at(self, state: NodeState) -> float:
-        return max(state.sent_at + self._policy.interval, state.not_before)
-
-    def _hold_back(self, node: NodeName, state: NodeState, until: float) -> None:
-        state.not_before = until
-        self._look_later(node, until)
-
-    def _look_later(self, node: NodeName, at: float) -> None:
-        """An earlier look is early enough: it finds out how long to wait from then on."""
-        if at < self._wakes.get(node, math.inf):
-            self._wakes[node] = at
-            heapq.heappush(self._later, (at, next(self._order), node))
+            if state.in_flight or state.content is None:
+                state.owed = False  # what is under way, or comes first, is as good
+            elif self._may_go(node, state, now, open_nodes):
+                self._pace.take(now)
+                self._send(node, state, now, port)
+        return self._wakes.next_at
 
     def _stamp(self, node: NodeName, state: NodeState, content: Content) -> bool:
         try:
@@ -312,8 +295,8 @@ class Publisher:
     def _send(self, node: NodeName, state: NodeState, now: float, port: Port) -> None:
         content = state.content
         assert content is not None, "a node is sent only what was stamped"
-        self._again.pop(node, None)
-        state.in_flight, state.sent_at = True, now
+        self._repairs.pop(node, None)
+        state.in_flight, state.owed, state.sent_at = True, False, now
         port.publish(
             self._writer.message(node, state.version, content), SnapshotToken(node, state.version)
         )

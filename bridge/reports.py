@@ -6,7 +6,6 @@ is merely behind, again when the lag time is over; each report is answered at mo
 
 from __future__ import annotations
 
-import heapq
 import math
 import random
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from bridge.nodes import NodeState
 from nodecast.backoff import Backoff
 from nodecast.messages import Report
 from nodecast.names import NodeName
+from nodecast.wakes import Wakes
 
 
 class Judgement(Enum):
@@ -47,6 +47,7 @@ class Reporter:
 
     report: Report
     arrived_at: float
+    behind_since: float | None = None
     answered: bool = False
     answers: int = 0  # in a row
     not_before: float = -math.inf
@@ -60,8 +61,7 @@ class Reports:
         self._backoff = backoff
         self._rng = rng
         self._of: dict[NodeName, Reporter] = {}
-        self._later: list[tuple[float, NodeName]] = []
-        self._wakes: dict[NodeName, float] = {}  # the earliest entry of each node in `_later`
+        self._wakes: Wakes[NodeName] = Wakes()
 
     def arrived(self, node: NodeName, report: Report, now: float) -> bool:
         """Keep a report; False for one that is not newer than the last of its instance."""
@@ -83,18 +83,20 @@ class Reports:
         If only later, `due` names the node then, to be judged again.
         """
         reporter = self._of[node]
+        if judgement is not Judgement.BEHIND:
+            reporter.behind_since = None
+        elif reporter.behind_since is None:
+            reporter.behind_since = reporter.arrived_at
         if judgement is Judgement.CURRENT:
             reporter.answers = 0
             return False
         if reporter.answered:
             return False
         at = reporter.not_before
-        if judgement is Judgement.BEHIND:
-            at = max(at, reporter.arrived_at + self._lag)
+        if reporter.behind_since is not None:
+            at = max(at, reporter.behind_since + self._lag)
         if now < at:
-            if at < self._wakes.get(node, math.inf):
-                self._wakes[node] = at
-                heapq.heappush(self._later, (at, node))
+            self._wakes.set(node, at)
             return False
         reporter.answered = True
         reporter.answers += 1
@@ -103,15 +105,9 @@ class Reports:
 
     def due(self, now: float) -> list[NodeName]:
         """The nodes whose reports are to be judged again."""
-        nodes = []
-        while self._later and self._later[0][0] <= now:
-            at, node = heapq.heappop(self._later)
-            if self._wakes.get(node) == at:
-                del self._wakes[node]
-                nodes.append(node)
-        return nodes
+        return self._wakes.due(now)
 
     @property
     def next_at(self) -> float:
         """When `due` names the next node."""
-        return self._later[0][0] if self._later else math.inf
+        return self._wakes.next_at

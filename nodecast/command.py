@@ -6,6 +6,7 @@ A command's function raises; `main` turns that into one line on standard error a
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -22,6 +23,8 @@ from nodecast.settings import load
 
 F = TypeVar("F", bound=Callable[..., Any])
 S = TypeVar("S", bound=msgspec.Struct)
+
+_OUTPUT_ERRORS = (errno.EPIPE, errno.ENOSPC, errno.EIO)
 
 version_option = click.version_option(__version__, message="%(version)s")
 
@@ -62,6 +65,7 @@ def run_command(group: click.Group, arguments: list[str] | None = None) -> int:
     """Run a command line; the exit code. Never raises NodecastError or SystemExit."""
     try:
         result = group.main(args=arguments, standalone_mode=False)
+        sys.stdout.flush()
     except click.ClickException as error:
         error.show()
         return EXIT_USAGE
@@ -70,7 +74,12 @@ def run_command(group: click.Group, arguments: list[str] | None = None) -> int:
     except NodecastError as error:
         click.echo(one_line(f"{group.name}: {error}"), err=True)
         return error.exit_code
-    except BrokenPipeError:
-        sys.stderr.close()
+    except OSError as error:
+        if error.filename is not None or error.errno not in _OUTPUT_ERRORS:
+            raise
+        # The interpreter flushes once more at its end: that must not fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if error.errno != errno.EPIPE:  # a reader that had enough is told nothing
+            click.echo(f"{group.name}: cannot write the output: {error.strerror}", err=True)
         return EXIT_PROBLEM
     return result if isinstance(result, int) else EXIT_OK

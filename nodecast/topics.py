@@ -82,10 +82,6 @@ class Topics:
         """The reports of all nodes."""
         return TopicFilter(self._topic("node", "+", "status"))
 
-    def every_state(self) -> TopicFilter:
-        """The presence of all nodes."""
-        return TopicFilter(self._topic("node", "+", "state"))
-
     def parse_node(self, topic: str) -> tuple[NodeName, str] | None:
         """(node, `status`) of `node/<node>/status`, and so on; None for any other topic."""
         head = f"{self.prefix}/node/" if self.prefix else "node/"

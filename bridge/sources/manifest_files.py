@@ -5,7 +5,8 @@ What always holds:
   records are the same Python objects as before.
 - A file counts whole or not at all. One that cannot be read or parsed keeps its last good content
   and is reported; so does one that was emptied to no bytes at all, which is how half a write and a
-  full disk look. One that is gone takes its objects with it.
+  full disk look. One that has no bytes at the first reading is not known either. One that is gone
+  takes its objects with it.
 - What is not known is not taken for nothing: a directory that cannot be listed, or a bad file
   without a last good content, makes the reading incomplete, with what is known.
 - In a file that parses each object stands for itself: a bad one is reported, the others count.
@@ -29,6 +30,9 @@ from bridge.sources.events import Problem
 from bridge.sources.manifest_tree import Tree, is_gone, read_bytes, walk
 from nodecast.errors import DocumentError, ObjectError
 from nodecast.names import KindName, ResourceKey
+
+_EMPTIED = "was emptied; remove the file if its objects shall go"
+_EMPTY = "has no bytes: was it cut short? Write a comment into it, or remove it"
 
 TOP = "."
 """The place of a problem with the directory itself."""
@@ -82,6 +86,7 @@ class ManifestDirectory:
         self._rules = rules
         self._halted = halted
         self._files: dict[str, _File] = {}
+        self._first = True
 
     def read(self) -> Reading:
         """Read what changed. Never raises for what the directory holds."""
@@ -98,6 +103,7 @@ class ManifestDirectory:
             if file is not None:
                 files[place] = file
         self._files = dict(sorted((files | self._unseen(tree)).items()))
+        self._first = False
         return self._reading(
             tuple(
                 Problem(place, f"cannot be listed: {why}") for place, why in tree.unlisted.items()
@@ -128,8 +134,8 @@ class ManifestDirectory:
             return known
         if good is not None and good.digest == digest:
             return _File(good, digest)
-        if good is not None and good.records and not data:
-            return _File(good, digest, "was emptied; remove the file if its objects shall go")
+        if not data and (good.records if good else known is not None or self._first):
+            return _File(good, digest, _EMPTIED if good else _EMPTY)
         try:
             return _File(self._parse(place, data, digest), digest)
         except DocumentError as error:

@@ -76,7 +76,9 @@ def read_bytes(path: Path) -> bytes:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise DocumentError("is no regular file")
-        data = file.read(MAX_BYTES + 1)
+        data: bytes | None = file.read(MAX_BYTES + 1)
+    if data is None:  # it would have to wait: some files of the kernel's are like that
+        raise DocumentError("gives nothing to read without waiting")
     if len(data) > MAX_BYTES:
         raise DocumentError(f"is larger than {MAX_BYTES} bytes; split it")
     return data

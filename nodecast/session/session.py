@@ -147,6 +147,7 @@ class Session:
         """
         if self._link is not None:
             self._link.leave()
+            self._proved = False  # whatever was acknowledged: the owner finds it of no use
             self._end(reason, Sign.UNRELATED)
 
     def close(self, deadline: float) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bridge.placement import Rules, built_in
-from bridge.sources import manifest_files
+from bridge.sources import manifest_files, manifest_tree
 from bridge.sources.documents import MAX_BYTES
 from bridge.sources.manifest_files import ManifestDirectory, Reading, read_once
 
@@ -250,9 +252,46 @@ def test_a_file_that_said_nothing_may_be_emptied(
     assert directory.read() == Reading({}, (), {}, True)
 
 
-def test_a_new_empty_file_is_nothing(manifests: Path) -> None:
+def test_a_new_empty_file_is_nothing(manifests: Path, directory: ManifestDirectory) -> None:
+    directory.read()
     (manifests / "a.yaml").touch()
-    assert read_once(manifests, RULES) == Reading({}, (), {}, True)
+    assert directory.read() == Reading({}, (), {}, True)
+
+
+def test_a_file_without_bytes_at_the_first_reading_may_have_held_anything(
+    manifests: Path, directory: ManifestDirectory
+) -> None:
+    (manifests / "a.yaml").touch()
+    reading = directory.read()
+    assert not reading.complete
+    assert "a.yaml: has no bytes" in reading.reason
+    assert not directory.read().complete, "and so it stays"
+    (manifests / "a.yaml").write_text("# nothing here\n")
+    assert directory.read().complete
+
+
+def test_a_bad_file_that_is_emptied_is_still_not_known(
+    manifests: Path, directory: ManifestDirectory
+) -> None:
+    directory.read()
+    (manifests / "a.yaml").write_text("{")
+    assert not directory.read().complete
+    (manifests / "a.yaml").write_text("")
+    assert not directory.read().complete
+
+
+def test_a_file_that_gives_nothing_without_waiting_is_a_problem_and_no_more(
+    manifests: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (manifests / "a.yaml").write_text("# nothing\n")
+
+    class Waiting(io.BufferedReader):
+        def read(self, *_: object) -> Any:
+            return None
+
+    monkeypatch.setattr(manifest_tree, "open", lambda fd, _: Waiting(io.FileIO(fd)), raising=False)
+    reading = read_once(manifests, RULES)
+    assert "without waiting" in reading.reason
 
 
 def test_a_missing_directory_is_incomplete_and_keeps_what_was_known(

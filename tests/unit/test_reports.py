@@ -161,3 +161,15 @@ def test_a_node_that_may_be_answered_earlier_than_it_waits_is_named_earlier(
     reports.arrived(N, report(seq=3), 1)
     assert not reports.answers(N, Judgement.REPAIR, 1)
     assert reports.next_at == 2
+
+
+def test_a_node_that_is_behind_and_reports_often_is_answered_after_the_lag(
+    reports: Reports,
+) -> None:
+    answered = []
+    for number in range(5):
+        now = 30.0 * number
+        reports.arrived(N, report(seq=number + 1), now)
+        if reports.answers(N, Judgement.BEHIND, now):
+            answered.append(now)
+    assert answered == [60.0, 90.0, 120.0]

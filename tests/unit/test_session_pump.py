@@ -438,3 +438,19 @@ def test_an_unexpected_error_while_connecting_is_logged_and_tried_again(
     Owner(session).until(lambda: session.connected)
     assert "a bug" in caplog.text
     session.close(time.monotonic())
+
+
+def test_a_connection_that_the_owner_gives_up_again_and_again_comes_at_growing_pauses(
+    stage: Stage,
+) -> None:
+    pauses = []
+    for _ in range(4):
+        link = stage.up()
+        stage.session.publish(message("a"), "a")
+        stage.poll()
+        link.answer(link.sent[1])
+        stage.owner.next(Acknowledged)
+        stage.session.disconnect("of no use")
+        stage.owner.next(Lost)
+        pauses.append(stage.session._reconnect.due - stage.clock.now)
+    assert pauses == [1.0, 2.0, 4.0, 8.0]
