@@ -74,33 +74,64 @@ def test_the_latest_wish_decides(listing: Listing, asked: list) -> None:
 # -- replays
 
 
+def named(count: int) -> set[NodeName]:
+    return {NodeName(f"n{i:03}") for i in range(count)}
+
+
 def test_reports_are_replayed_two_hundred_exact_topics_at_a_time() -> None:
-    nodes = [NodeName(f"n{i:03}") for i in range(450)]
     replay = Replay(Topics("site"), "i")
-    replay.start(nodes)
-    batches = [replay.next_batch() for _ in range(4)]
-    assert [len(batch) for batch in batches] == [200, 200, 50, 0]
+    replay.want(named(450))
+    batches = []
+    while batch := replay.next_batch():
+        batches.append(batch)
+        assert replay.next_batch() == [], "one batch is under way at a time"
+        assert replay.echoed(replay.probe)
+    assert [len(batch) for batch in batches] == [200, 200, 50]
     topics = [each.filter for batch in batches for each in batch]
-    assert topics == [f"site/node/{node}/status" for node in nodes]
+    assert topics == [f"site/node/{node}/status" for node in sorted(named(450))]
     assert all(each.replay for batch in batches for each in batch)
 
 
-def test_each_batch_has_a_probe_of_its_own() -> None:
+def test_a_node_is_heard_once_the_probe_after_its_batch_came_back() -> None:
     replay = Replay(Topics(), "i")
-    replay.start([NodeName(f"n{i}") for i in range(300)])
+    replay.want(named(300))
     replay.next_batch()
     first = replay.probe
+    assert replay.heard == set()
     assert replay.echoed(first)
+    assert replay.heard == set(sorted(named(300))[:200])
     replay.next_batch()
     assert not replay.echoed(first)
     assert replay.echoed(replay.probe)
+    assert replay.heard == named(300)
 
 
-def test_a_new_connection_replays_everything() -> None:
+def test_a_node_that_comes_later_is_heard_as_well() -> None:
     replay = Replay(Topics(), "i")
-    replay.start([NodeName("a"), NodeName("b")])
+    replay.want(named(2))
     replay.next_batch()
-    replay.start([NodeName("a"), NodeName("b")])
+    replay.echoed(replay.probe)
+    replay.want(named(3))
+    assert [each.filter for each in replay.next_batch()] == ["node/n002/status"]
+
+
+def test_where_nothing_can_be_heard_everything_counts_as_heard() -> None:
+    replay = Replay(Topics(), "i")
+    replay.want(named(300))
+    replay.next_batch()
+    replay.give_up()
+    assert replay.heard == named(300)
+    assert replay.next_batch() == []
+
+
+def test_a_new_connection_hears_everything_anew() -> None:
+    replay = Replay(Topics(), "i")
+    replay.want(named(2))
+    replay.next_batch()
+    replay.echoed(replay.probe)
+    replay.reset()
+    assert replay.heard == set()
+    replay.want(named(2))
     assert len(replay.next_batch()) == 2
 
 

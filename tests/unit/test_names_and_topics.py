@@ -124,7 +124,6 @@ def test_the_topics_are_those_of_the_contract(prefix: str, head: str) -> None:
         topics.ledger(BRIDGE),
         topics.probe(BRIDGE),
         topics.every_status(),
-        topics.every_state(),
     ] == [
         head + rest
         for rest in (
@@ -137,7 +136,6 @@ def test_the_topics_are_those_of_the_contract(prefix: str, head: str) -> None:
             "bridge/b/nodes",
             "bridge/b/probe",
             "node/+/status",
-            "node/+/state",
         )
     ]
 
