@@ -7,7 +7,7 @@ recomputes only what can be reached from it, and the result is the same as from 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 
 from bridge.objects import ObjectRecord
@@ -165,12 +165,12 @@ class Catalog:
 
     def _place(self, region: set[ResourceKey], delta: Delta) -> None:
         """Compute the nodes of a region that is closed under flow, from what flows into it."""
-        at: dict[ResourceKey, frozenset[NodeName]] = {}
+        at: dict[ResourceKey, set[NodeName]] = {}
         for key in region:
             record = self._records.get(key)
             if record is not None and record.placeable:
                 outside = (s for s in self._flows_from(key, record) if s not in region)
-                at[key] = record.nodes.union(*map(self.nodes_of, outside))
+                at[key] = set(record.nodes).union(*map(self.nodes_of, outside))
         todo = [key for key, nodes in at.items() if nodes]
         while todo:
             key = todo.pop()
@@ -181,7 +181,7 @@ class Catalog:
         for key in region:
             self._move(key, at.get(key, _NOWHERE), delta)
 
-    def _move(self, key: ResourceKey, nodes: frozenset[NodeName], delta: Delta) -> None:
+    def _move(self, key: ResourceKey, nodes: Set[NodeName], delta: Delta) -> None:
         before = self.nodes_of(key)
         if nodes == before:
             return
@@ -195,7 +195,8 @@ class Catalog:
         for node in nodes - before:
             self._on.setdefault(node, set()).add(key)
         if nodes:
-            self._at[key] = nodes
+            own = self._records[key].nodes  # mostly the same: then one set is kept, not two
+            self._at[key] = own if nodes == own else frozenset(nodes)
         else:
             del self._at[key]
         if bool(nodes) != bool(before):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 import orjson
@@ -17,9 +17,10 @@ from agent.handlers.files import OrphanFile, Stamp
 from agent.handlers.outcome import Done
 from agent.handlers.paths import path_of
 from agent.report import build_report
-from agent.resources import NodeResources
+from agent.resources import NodeResources, Pacing
 from agent.store.records import content_sum
 from agent.store.resources import SCHEMA, ResourceStore
+from nodecast.backoff import Backoff
 from nodecast.errors import MessageError
 from nodecast.messages import NONE, Presence, Refusal, Wire, decode, encode
 from nodecast.names import NodeName, ResourceKey
@@ -70,6 +71,9 @@ class TableHandler:
             self._rewritten(key)
         self._files.content[key] = content
         return Done()
+
+    def settle(self, keys: Iterable[ResourceKey]) -> dict[ResourceKey, Done]:
+        return dict.fromkeys(keys, Done())
 
     def remove(self, key: ResourceKey) -> Done:
         if key in self._files.content:
@@ -209,6 +213,7 @@ class Agent:
             device.node,
             clock=lambda: self._sim.now,
             rng=self._rng,
+            pacing=Pacing(600.0, Backoff(1.0, 300.0), Backoff(0.5, 60.0)),
         )
         self.resources.start()
         self._session = Session(

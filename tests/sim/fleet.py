@@ -1,5 +1,7 @@
 """One run: a fleet meets the faults of a plan, then calm, then what must hold is checked.
 
+An agent that is off to the end has only its retained snapshot checked.
+
 During the run: no wrong removal at any node, no version that goes back or says two things, no new
 revision for equal content, no file written twice. At calm: every node's files, and its retained
 snapshot, are the placement of what is wanted; nothing is held; a deletion arrives in time; nobody
@@ -63,6 +65,7 @@ class Fleet:
         self._accidents = Accidents(sim, self._truth, HOLD)
         self._people = People(sim, self._truth, self._accidents, FAULTS_END)
         self._silent_until = 0.0
+        self._gone: set[NodeName] = set()
         self._saved: tuple[dict[ResourceKey, Thing], int] = ({}, 0)
         shared = Shared(sim, self._broker, self._truth, plan.world.directory, self._violate)
         self._hosts = [Host(shared, name) for name in "PQ"[: plan.world.bridges]]
@@ -137,6 +140,8 @@ class Fleet:
                 accidents.forbidden(_kinds(fault.pick), fault.between(3, 60))
             case What.DIRECTORY:
                 accidents.directory_gone(fault.between(3, 60))
+            case What.CLEARED:
+                self._people.clear(NODES[fault.pick % len(NODES)])
             case What.REWIND:
                 if not accidents.running:
                     self._truth.rewind(*self._saved)
@@ -158,7 +163,8 @@ class Fleet:
                     each.start()
 
     def _strike_agent(self, fault: Fault) -> None:
-        device, what = self._devices[NODES[fault.pick % len(NODES)]], fault.what
+        node, what = NODES[fault.pick % len(NODES)], fault.what
+        device = self._devices[node]
         device.kill()
         match what:
             case What.BACK_UP:
@@ -167,8 +173,11 @@ class Fleet:
                 device.restore(fault.pick // 3, files=what is What.RESTORE)
             case What.WIPE | What.WIPE_STORE | What.WIPE_FILES:
                 device.wipe(store=what is not What.WIPE_FILES, files=what is not What.WIPE_STORE)
-        away = fault.between(30, 120) if what is What.AGENT_AWAY else fault.between(0.5, 10)
-        self.sim.after(away, device.start)
+            case What.AGENT_GONE:
+                self._gone.add(node)
+        if node not in self._gone:
+            away = fault.between(30, 120) if what is What.AGENT_AWAY else fault.between(0.5, 10)
+            self.sim.after(away, device.start)
 
     def _host(self, fault: Fault) -> Host:
         return self._hosts[fault.pick % len(self._hosts)]
@@ -191,9 +200,10 @@ class Fleet:
                 host.process.thaw()
         if not any(host.process for host in self._hosts):
             self._hosts[0].start()
-        for device in self._devices.values():
-            device.fragile = False
-            device.start()
+        for node in NODES:
+            self._devices[node].fragile = False
+            if node not in self._gone:
+                self._devices[node].start()
 
     # -- checks
 
@@ -229,6 +239,12 @@ class Fleet:
             if {each.key for each in snapshot.resources} != small:
                 keys = {each.key for each in snapshot.resources} ^ small
                 self._violate("stale snapshot", f"{node} differs in {sorted(keys)}")
+        if node not in self._gone:
+            self._check_files(node, expected, small)
+
+    def _check_files(
+        self, node: NodeName, expected: dict[ResourceKey, Thing], small: set[ResourceKey]
+    ) -> None:
         files = self._devices[node].disk.files.content
         for key in sorted(small | files.keys()):
             if key in small and _edition(files.get(key)) != expected[key].edition:
@@ -244,7 +260,7 @@ class Fleet:
         key = self._rng.choice(sorted(at))
         self._truth.put(key, None)
         self.sim.run(self.sim.now + SOON)
-        for node in NODES:
+        for node in [each for each in NODES if each not in self._gone]:
             extra = self._devices[node].disk.files.content.keys() - self._expected(node).keys()
             if extra:
                 self._violate("slow removal", f"{node} still has {sorted(extra)} without {key}")
@@ -252,6 +268,7 @@ class Fleet:
 
 _AT_BROKER = {What.BROKER_KEEPS, What.BROKER_OLDER, What.BROKER_EMPTY, What.POWER, What.CUT}
 _AT_SOURCE = {What.GAP, What.SILENCE, What.CRD, What.FORBIDDEN, What.DIRECTORY, What.REWIND}
+_AT_SOURCE |= {What.CLEARED}
 _AT_BRIDGE = {What.BRIDGE, What.BRIDGE_CLOCK, What.FREEZE, What.SECOND}
 
 

@@ -61,6 +61,11 @@ class People:
             thing = replace(thing, large=not thing.large)
         self._truth.put(thing.key, replace(thing, edition=next(self._editions)))
 
+    def clear(self, node: NodeName) -> None:
+        """Take everything off a node."""
+        for thing in [each for each in self._truth.wanted.values() if node in each.nodes]:
+            self.write(replace(thing, nodes=thing.nodes - {node}))
+
     def _draw(self, key: ResourceKey, old: Thing | None) -> Thing:
         rng, kind = self._rng, kind_of(key)
         nodes: frozenset[NodeName] = frozenset()

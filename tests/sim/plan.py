@@ -36,6 +36,8 @@ class What(StrEnum):
     WIPE = "agent's store and files lost"
     WIPE_STORE = "agent's store lost"
     WIPE_FILES = "agent's files lost"
+    AGENT_GONE = "agent off to the end"
+    CLEARED = "people take everything off a node"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,8 @@ class World:
         return tuple(here)
 
 
-_ELSEWHERE = {What.DIRECTORY, What.CRD, What.FORBIDDEN, What.SECOND, What.REWIND}
+_IN_SCRIPTS = {What.AGENT_GONE, What.CLEARED}
+_ELSEWHERE = {What.DIRECTORY, What.CRD, What.FORBIDDEN, What.SECOND, What.REWIND, *_IN_SCRIPTS}
 
 WORLDS = {
     "kubernetes": World(),

@@ -7,7 +7,7 @@ the fleet does instead.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
@@ -24,6 +24,7 @@ from bridge.placement import Rules
 from bridge.publisher import Publisher
 from bridge.reports import Judgement, Reports, judge
 from bridge.settle import Settle
+from bridge.tokens import SnapshotToken
 
 _accept = ResourceStore.accept
 _take_charge = Holding.take_charge
@@ -49,6 +50,12 @@ def _accept_as_live(store: Any, snapshot: Any, **rest: Any) -> None:
 def _take_charge_sure(holding: Holding, counts: object, now: float) -> None:
     del counts
     _take_charge(holding, {"Other.sim": 1}, now)
+
+
+def _forget_lost(publisher: Any, tokens: Iterable[object]) -> None:
+    for token in tokens:
+        if isinstance(token, SnapshotToken):
+            publisher._landed(token.node, publisher.nodes[token.node])
 
 
 def _orders_by_arrival(held: Any, snapshot: Any, *, retained: bool) -> Any:
@@ -83,7 +90,7 @@ _PATCHES: dict[str, list[tuple[Any, str, Callable[[], Any]]]] = {
     # an agent takes what comes, new or old
     "versions": [(agent.resources, "decide", lambda: _orders_by_arrival)],
     # what was in flight when the link died is forgotten
-    "lost in flight": [(Publisher, "again", lambda: lambda *_: None)],
+    "lost in flight": [(Publisher, "lost", lambda: _forget_lost)],
 }
 RULES = tuple(_PATCHES)
 
