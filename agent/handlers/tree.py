@@ -195,9 +195,8 @@ class Tree:
 
     def _replace_at(self, directory: int, name: str, content: bytes) -> None:
         """Put `content` in the place of `name`; the directory is not synced."""
-        _drop_temporary(directory)
         try:
-            descriptor = os.open(TEMPORARY, _WRITE, 0o644, dir_fd=directory)
+            descriptor = _open_temporary(directory)
             with open(descriptor, "wb", buffering=0) as file:
                 _write_all(file.fileno(), content)
                 self._sync(descriptor)
@@ -248,6 +247,14 @@ def _read_at(directory: int, name: str) -> bytes | None:
         if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_FILE:
             return None
         return file.read(MAX_FILE)
+
+
+def _open_temporary(directory: int) -> int:
+    try:
+        return os.open(TEMPORARY, _WRITE, 0o644, dir_fd=directory)
+    except FileExistsError:  # a crash left it
+        _drop_temporary(directory)
+        return os.open(TEMPORARY, _WRITE, 0o644, dir_fd=directory)
 
 
 def _write_all(descriptor: int, content: bytes) -> None:
