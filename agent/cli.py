@@ -27,6 +27,7 @@ from nodecast.errors import (
     ConfigFileError,
     InvalidName,
     SessionError,
+    StoreError,
 )
 from nodecast.names import parse_key
 from nodecast.session import reach
@@ -156,13 +157,20 @@ def _check_settings(settings: AgentSettings) -> bool:
 
 def _check_state(settings: AgentSettings) -> bool:
     state = settings.state
-    if agent_runs(state):
-        print(f"state        {state}: an agent runs on it")
-        return True
-    place = state
-    while not place.exists() and place != place.parent:
-        place = place.parent
-    good = place.is_dir() and os.access(place, os.W_OK | os.X_OK)
+    try:
+        if agent_runs(state):
+            print(f"state        {state}: an agent runs on it")
+            return True
+        place = state
+        while not place.exists() and place != place.parent:
+            place = place.parent
+        good = place.is_dir() and os.access(place, os.W_OK | os.X_OK)
+    except OSError as error:  # a directory above it is closed to this user
+        print(f"state        {state}: cannot be looked at: {error.strerror}")
+        return False
+    except StoreError as error:
+        print(f"state        {error}")
+        return False
     print(f"state        {state}: {'can be used' if good else f'{place} cannot be written to'}")
     return good
 

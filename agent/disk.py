@@ -8,6 +8,7 @@ whole) is opened as immutable, which is right as long as nothing writes to it.
 from __future__ import annotations
 
 import sqlite3
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from urllib.parse import quote
 from agent.lock import agent_runs
 from agent.models.modelset import model_set
 from agent.models.outbox import Outbox
-from agent.store.database import FILE
+from agent.store.database import FILE, as_text
 from agent.store.models import ModelStore
 from agent.store.records import Accepted, Row, read_accepted, read_row
 from nodecast.errors import StoreError
@@ -39,9 +40,8 @@ class DiskState:
 def reading(state_dir: Path) -> Iterator[sqlite3.Connection]:
     """The store of `state_dir`, read-only. Raises StoreError where there is none that reads."""
     path = state_dir / FILE
-    if not path.exists():
-        raise StoreError(f"{path} is not there: no agent ran on this state directory yet")
     try:
+        _check(path)
         connection = _open(path)
     except (sqlite3.Error, OSError) as error:
         raise _unread(error, path) from error
@@ -54,7 +54,22 @@ def reading(state_dir: Path) -> Iterator[sqlite3.Connection]:
 
 
 def _unread(error: sqlite3.Error | OSError, path: Path) -> StoreError:
+    if isinstance(error, PermissionError):
+        return StoreError(f"{path} cannot be read: {error.strerror}; run this as the agent's user")
     return StoreError(f"{path} does not read: {error}")
+
+
+def _check(path: Path) -> None:
+    """Raises StoreError for what is no store at all, OSError for what cannot be looked at."""
+    try:
+        found = path.stat()
+    except (FileNotFoundError, NotADirectoryError) as error:
+        text = f"{path} is not there: no agent ran on this state directory yet"
+        raise StoreError(text) from error
+    if not stat.S_ISREG(found.st_mode):
+        raise StoreError(f"{path} is no file: the next start of the agent sets it aside")
+    if found.st_size == 0:
+        raise StoreError(f"{path} is empty: the next start of the agent begins a fresh store")
 
 
 def _open(path: Path) -> sqlite3.Connection:
@@ -62,6 +77,7 @@ def _open(path: Path) -> sqlite3.Connection:
     whole = not wal.exists() or wal.stat().st_size == 0
     how = "immutable=1" if whole and not agent_runs(path.parent) else "mode=ro"
     connection = sqlite3.connect(f"file:{quote(str(path.absolute()))}?{how}", uri=True, timeout=5.0)
+    connection.text_factory = as_text
     try:
         connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
     except sqlite3.Error:
@@ -83,10 +99,16 @@ def read_state(connection: sqlite3.Connection) -> DiskState:
 
 
 def read_body(connection: sqlite3.Connection, key: ResourceKey) -> bytes | None:
-    """The JSON of a resource, None where there is none."""
-    query = "SELECT body FROM resources WHERE key = ?"
-    record = connection.execute(query, (key,)).fetchone()
-    return bytes(record[0]) if record and record[0] is not None else None
+    """The JSON of a resource, None where there is none. Raises StoreError for a bad record."""
+    record = connection.execute("SELECT * FROM resources WHERE key = ?", (key,)).fetchone()
+    if record is None:
+        return None
+    row, body = read_row(record), record[1]
+    if not isinstance(row, Row):
+        raise StoreError(
+            f"the record of {key} does not read ({row}); the agent's next start sets it aside"
+        )
+    return bytes(body) if body is not None else None
 
 
 def read_models(connection: sqlite3.Connection, node: str, store: str) -> ModelSet:

@@ -1,13 +1,16 @@
 """What the running agent says of itself on its own disk, for `status` and its siblings.
 
 A plain file beside the store, replaced whole but not synced: it is for people, it may be lost with
-the power, and nothing in the agent ever reads it back.
+the power, and nothing in the agent ever reads it back. Whatever is in its place (a symlink, a
+named pipe), writing follows nothing and neither side waits for it.
 """
 
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -21,6 +24,8 @@ log = logger(__name__)
 FILE = "status.json"
 PAUSE = 1.0
 MAX_BYTES = 64 * 1024 * 1024
+_WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class LiveStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,8 +74,10 @@ class LiveFile:
         """Replace the file. A disk that takes no more is said once, and nothing depends on it."""
         temporary = self._path.with_name(FILE + ".tmp")
         try:
-            with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o640), "wb") as f:
-                f.write(msgspec.json.encode(status))
+            with suppress(FileNotFoundError):
+                temporary.unlink()  # left by a crash, or put there
+            with open(os.open(temporary, _WRITE, 0o640), "wb") as file:
+                file.write(msgspec.json.encode(status))
             temporary.replace(self._path)
             self._said.over("write")
         except OSError as error:
@@ -78,11 +85,17 @@ class LiveFile:
                 log.warning("status file not written", path=self._path, error=error.strerror)
 
 
-def read_live(state_dir: Path) -> LiveStatus | None:
-    """What the agent said last; None when there is nothing that reads."""
+def read_live(state_dir: Path) -> LiveStatus | str | None:
+    """What the agent said last, or why that does not read; None when it never said anything."""
+    path = state_dir / FILE
     try:
-        with open(state_dir / FILE, "rb") as file:
+        with open(os.open(path, _READ), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return f"{path} is no regular file"
             return msgspec.json.decode(file.read(MAX_BYTES), type=LiveStatus)
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        log.debug("status file does not read", error=error)
+    except FileNotFoundError:
         return None
+    except OSError as error:
+        return f"{path} cannot be read: {error.strerror}"
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        return f"{path} does not read: {error}"

@@ -59,9 +59,16 @@ def _unusable(state_dir: Path, error: OSError) -> StoreError | SettingsError:
 
 
 def agent_runs(state_dir: Path) -> bool:
-    """Whether an agent holds the lock of the directory now."""
+    """Whether an agent holds the lock of the directory now.
+
+    Raises StoreError where this user may not know.
+    """
     try:
-        descriptor = os.open(state_dir / FILE, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(state_dir / FILE, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except PermissionError as error:
+        raise StoreError(
+            f"{state_dir / FILE} cannot be read: {error.strerror}; run this as the agent's user"
+        ) from error
     except OSError:
         return False
     try:

@@ -26,12 +26,14 @@ from nodecast.messages import NONE, ModelSet, ResourceReport
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A state directory as it is now. `live`: what its agent said last, if it ever did."""
+    """A state directory as it is now. `live`: what its agent said last, if it ever did;
+    `unread`: why that does not read."""
 
     running: bool
     disk: DiskState
     live: LiveStatus | None
     models: ModelSet
+    unread: str | None = None
     no_writing: str | None = None
     """Why nothing can be written to the directory now, so that `live` may be old."""
 
@@ -58,11 +60,12 @@ class View:
 
 def look(state_dir: Path) -> View:
     """Raises StoreError where no agent ran yet, or the store does not read."""
-    running, live = agent_runs(state_dir), read_live(state_dir)
+    running, said = agent_runs(state_dir), read_live(state_dir)
+    live, unread = (None, said) if isinstance(said, str) else (said, None)
     with reading(state_dir) as connection:
         disk = read_state(connection)
         models = live.models if live else read_models(connection, "", disk.store)
-    return View(running, disk, live, models, no_writing(state_dir))
+    return View(running, disk, live, models, unread, no_writing(state_dir))
 
 
 def no_writing(state_dir: Path) -> str | None:
@@ -102,6 +105,8 @@ def _problems(view: View) -> Iterator[str]:
         yield "the agent is not running"
     if view.no_writing:
         yield view.no_writing
+    if view.unread:
+        yield view.unread
     if view.disk.bad:
         yield f"{view.disk.bad} records of the store do not read; the next start sets them aside"
     for each in view.resources:

@@ -17,7 +17,7 @@ import orjson
 from agent.handlers.outcome import Done, Outcome, Refused, Retry
 from agent.handlers.paths import TreePath, path_of
 from agent.handlers.tree import Tree
-from agent.store.records import content_sum, key_of
+from agent.store.records import content_sum, is_number, key_of
 from nodecast.errors import ApplyError
 from nodecast.log import logger
 from nodecast.names import ResourceKey
@@ -130,7 +130,7 @@ def _orphan(key: ResourceKey, value: dict[str, Any]) -> OrphanFile | None:
         key,
         digest,
         uid if isinstance(uid, str) else None,
-        generation if isinstance(generation, int) and generation >= 0 else None,
+        generation if is_number(generation) else None,
     )
 
 

@@ -13,6 +13,7 @@ import os
 import stat
 import threading
 from collections.abc import Callable
+from io import BufferedReader
 from pathlib import Path
 
 from agent.models.configfile import MAX_BYTES, ConfigSeen
@@ -35,13 +36,21 @@ def look(path: Path) -> ConfigSeen:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 return ConfigSeen(error="it is no regular file")
             with open(descriptor, "rb", closefd=False) as file:
-                return ConfigSeen(file.read(MAX_BYTES + 1))
+                raw = _read(file)
+            if raw is None:
+                return ConfigSeen(error="it gives nothing without being waited for")
+            return ConfigSeen(raw)
         finally:
             os.close(descriptor)
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENOTDIR):
             return ConfigSeen()
         return ConfigSeen(error=error.strerror or str(error))
+
+
+def _read(file: BufferedReader) -> bytes | None:
+    """What is in the file; None where that has to be waited for, as in some files of /proc."""
+    return file.read(MAX_BYTES + 1)
 
 
 def is_mount_point(path: Path, mounts: Path = _MOUNTS) -> bool:

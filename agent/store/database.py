@@ -42,6 +42,11 @@ class Opened:
     store: str
 
 
+def as_text(raw: bytes) -> str:
+    """Text of a damaged record need not be UTF-8: it is judged with its record, not in SQLite."""
+    return raw.decode(errors="surrogateescape")
+
+
 def translated(error: sqlite3.Error, what: str) -> StoreError:
     """`error` of SQLite as ours; `what` says which work failed."""
     code = getattr(error, "sqlite_errorcode", None)
@@ -95,6 +100,7 @@ def open_database(state_dir: Path, schemas: Sequence[str], new_id: str) -> Opene
 
 def _connect(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None)
+    connection.text_factory = as_text
     try:
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=FULL")
@@ -109,6 +115,8 @@ def _open_existing(path: Path, schemas: Sequence[str]) -> Opened:
     """The store at `path`. Raises StoreBroken for what is no store of ours."""
     if not path.exists() or path.stat().st_size == 0:
         raise StoreBroken(f"{path} is empty or missing beside its -wal")
+    if not path.is_file():
+        raise StoreBroken(f"{path} is no file")
     try:
         connection = _connect(path)
     except sqlite3.Error as error:
@@ -137,7 +145,7 @@ def _check(connection: sqlite3.Connection, path: Path, schemas: Sequence[str]) -
     if verdict != "ok":
         raise StoreBroken(f"{path}: {verdict}")
     row = connection.execute("SELECT value FROM meta WHERE key = 'store'").fetchone()
-    if row is None or not isinstance(row[0], str) or not row[0]:
+    if row is None or not isinstance(row[0], str) or not row[0].isprintable() or not row[0]:
         raise StoreBroken(f"{path} has no store id")
     return row[0]
 

@@ -7,6 +7,7 @@ reason, so that it alone is set aside.
 from __future__ import annotations
 
 import hashlib
+import reprlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,8 +67,12 @@ def read_row(record: tuple[Any, ...]) -> Row | str:
         checked = parse_key(key)
     except InvalidName as error:
         return str(error)
-    if leaving not in (0, 1) or not isinstance(digest, str) or not isinstance(sum_, str):
+    if leaving not in (0, 1) or not _is_text(digest) or not _is_text(sum_):
         return "fields of a wrong type"
+    if not (uid is None or _is_text(uid)) or not (applied is None or _is_text(applied)):
+        return "fields of a wrong type"
+    if not (generation is None or is_number(generation)):
+        return f"generation {reprlib.repr(generation)} is no number that a report can say"
     if body is None:
         if not leaving or sum_:
             return "no content"
@@ -78,6 +83,16 @@ def read_row(record: tuple[Any, ...]) -> Row | str:
     elif (reason := _unlike(body, checked, digest)) is not None:
         return reason
     return Row(checked, digest, sum_, uid, generation, bool(leaving), applied)
+
+
+def is_number(value: object) -> bool:
+    """Whether a message can carry `value` as a number."""
+    return type(value) is int and 0 <= value <= MAX_NUMBER
+
+
+def _is_text(value: object) -> bool:
+    """Whether a message can carry `value` as text: what is not UTF-8 was read as surrogates."""
+    return isinstance(value, str) and not any("\ud800" <= c <= "\udfff" for c in value)
 
 
 def _unlike(body: bytes, key: ResourceKey, digest: str) -> str | None:
@@ -111,8 +126,10 @@ def read_accepted(record: tuple[Any, ...] | None, bridge: str) -> tuple[Accepted
         return Accepted(bridge), ""
     try:
         _, name, epoch, revision, digest, held, withheld, damaged, unconfirmed = record
-        if not (0 <= epoch <= MAX_NUMBER and 0 <= revision <= MAX_NUMBER):
-            return Accepted(bridge), f"version {epoch}.{revision}"
+        if not (is_number(epoch) and is_number(revision)):
+            return Accepted(bridge), f"version {reprlib.repr(epoch)}.{reprlib.repr(revision)}"
+        if not (_is_text(name) and _is_text(digest)):
+            return Accepted(bridge), "fields of a wrong type"
         accepted = Accepted(
             name,
             Version(epoch, revision),

@@ -221,12 +221,13 @@ class ResourceStore:
         if write:
             with transaction(self._db, "set bad records aside"):
                 for key, body, reason in bad:
-                    log.error("bad record in the store, set aside", key=key, reason=reason)
+                    log.error("bad record in the store, set aside", key=ascii(key), reason=reason)
+                    where = "CAST(? AS TEXT)" if isinstance(key, str) else "?"
                     self._db.execute(
-                        "INSERT INTO set_aside (key, body, reason) VALUES (?, ?, ?)",
-                        (key, body, reason),
+                        f"INSERT INTO set_aside (key, body, reason) VALUES ({where}, ?, ?)",
+                        (_raw(key), _raw(body), reason),
                     )
-                    self._db.execute("DELETE FROM resources WHERE key = ?", (key,))
+                    self._db.execute(f"DELETE FROM resources WHERE key = {where}", (_raw(key),))
                 self._db.execute(
                     "DELETE FROM set_aside WHERE id NOT IN"
                     " (SELECT id FROM set_aside ORDER BY id DESC LIMIT ?)",
@@ -234,6 +235,11 @@ class ResourceStore:
                 )
                 self._write_accepted(accepted)
         self.accepted = accepted
+
+
+def _raw(value: object) -> object:
+    """A value of a bad record as it can be bound: its text need not be UTF-8."""
+    return value.encode(errors="surrogateescape") if isinstance(value, str) else value
 
 
 def _row(resource: Resource, before: Row | None) -> Row:

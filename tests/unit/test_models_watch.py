@@ -197,3 +197,15 @@ def test_f7_a_file_that_is_a_mount_point_is_warned_of_at_the_start(
     monkeypatch.setattr(watch, "is_mount_point", lambda _: True)
     watching(tmp_path)
     assert ["mount point" in r.getMessage() for r in caplog.records] == [True]
+
+
+def test_a_file_that_gives_nothing_without_being_waited_for_is_invalid_and_not_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As /proc/kmsg does, which says that it is a regular file.
+    os.mkfifo(tmp_path / "models.json")
+    writer = os.open(tmp_path / "models.json", os.O_RDWR)
+    monkeypatch.setattr(watch.stat, "S_ISREG", lambda _mode: True)
+    seen = look(tmp_path / "models.json")
+    os.close(writer)
+    assert seen == ConfigSeen(error="it gives nothing without being waited for")
