@@ -1,7 +1,7 @@
 """What an agent does with a snapshot that it was sent: accept, leave, or refuse it.
 
 Pure: no clock, thread, log, socket or file. Newer means a greater (epoch, revision) of the same
-bridge; a version is the same only with the same digest (contract, section 5). What came from
+bridge; a version is the same only with the same digest (README, Topics and messages). What came from
 another bridge, or speaks of another node, changes nothing.
 """
 

@@ -16,6 +16,8 @@ from nodecast.names import bridge_name
 from nodecast.session import MqttSettings
 from nodecast.settings import PositiveSeconds, Seconds
 
+_DEFAULT = Policy()
+
 
 class ReferenceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A reference in a rule: a kind of the owner's group, and where its name stands."""
@@ -63,25 +65,27 @@ class BridgeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             description="Seconds for which a kind that could not be seen in full takes nothing away"
             "\nonce it is seen again, and all kinds at a start without a ledger."
         ),
-    ] = 60.0
+    ] = _DEFAULT.hold
     settle: Annotated[
         Seconds,
         Meta(description="Seconds for which a kind must lose nothing before a removal goes out."),
-    ] = 1.0
+    ] = _DEFAULT.settle
     settle_max: Annotated[
         Seconds, Meta(description="Seconds for which a removal settles at the most.")
-    ] = 10.0
+    ] = _DEFAULT.settle_max
     interval: Annotated[
         Seconds, Meta(description="Seconds between two snapshots of one node, at the least.")
-    ] = 0.5
+    ] = _DEFAULT.publish.interval
     lag: Annotated[
         Seconds,
         Meta(description="Seconds a node may be behind before it is sent its snapshot again."),
-    ] = 60.0
+    ] = _DEFAULT.lag
     repair_rate: Annotated[
         float, Meta(description="Nodes a second that are sent their snapshot again.", gt=0, le=1e6)
-    ] = 100.0
-    compress: Annotated[bool, Meta(description="Compress what is larger than 1 KiB (zlib).")] = True
+    ] = _DEFAULT.publish.repair_rate
+    compress: Annotated[bool, Meta(description="Compress what is larger than 1 KiB (zlib).")] = (
+        _DEFAULT.compress
+    )
     log_format: Annotated[LogFormat, Meta(description="Log lines as text or json.")] = "text"
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"], Meta(description="The least level logged.")

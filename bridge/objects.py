@@ -132,7 +132,11 @@ def _key(
 def _project(
     obj: dict[str, Any], metadata: dict[str, Any], namespace: str, rule: Rule
 ) -> dict[str, Any]:
-    """The object without what is the server's business: see Projection in section 3."""
+    """The object without what is the server's business.
+
+    It keeps apiVersion, kind, six fields of the metadata, and every other top-level field but
+    `status`, and `digest`, which is ours.
+    """
     kept = {name: metadata[name] for name in _METADATA if metadata.get(name) not in (None, {})}
     if rule.namespaced:
         kept["namespace"] = namespace

@@ -2,7 +2,7 @@
 
 `nodes`: fields that name nodes. `carries`: objects that go wherever this one goes. `follows`: this
 one goes wherever that one is. References stay in the owner's namespace and group. A kind without a
-rule is not served. The table of section 4 is built in; settings add or replace rules by kind.
+rule is not served. The table of six kinds is built in; settings add or replace rules by kind.
 """
 
 from __future__ import annotations

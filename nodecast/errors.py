@@ -7,7 +7,8 @@ NodecastError
 ├── MessageError         bytes from the broker that are not a message we read: the peer's fault
 │   ├── Malformed        not JSON, not the shape, or beyond the limits
 │   └── NewerSchema      a schema that only a later release reads
-├── ObjectError          one object of a source cannot be served: its author's fault
+├── ObjectError          one object cannot be served: its author's fault
+│   └── NoRule           (bridge.objects) its kind has no placement rule: skipped
 ├── SourceError          a source cannot be read as a whole
 │   └── DocumentError    a file is no YAML or JSON that we read: its last good content stays
 ├── ConfigFileError      the model config file as a whole says nothing: its models stay
@@ -58,7 +59,7 @@ class MessageError(NodecastError):
 
 
 class Malformed(MessageError):
-    """Not JSON, not the shape of section 3 of the contract, or beyond its limits."""
+    """Not JSON, not the shape of its message type, or beyond the limits."""
 
 
 class NewerSchema(MessageError):

@@ -1,4 +1,4 @@
-"""The topics of the contract (section 2), in one place.
+"""The topics of the contract (README, Topics and messages), in one place.
 
 A topic names who it is about; who may write it is said beside each method. Names were checked
 before they come here, so a topic never holds a wildcard that came from outside.

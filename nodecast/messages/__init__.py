@@ -1,4 +1,4 @@
-"""The messages of the contract (section 3): bytes in, values out, and back.
+"""The messages of the contract: bytes in, values out, and back.
 
 No clock, thread, log or socket here. `decode` of any bytes gives a message or raises MessageError,
 nothing else; unknown fields are ignored, a greater schema is refused.

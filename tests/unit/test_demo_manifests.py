@@ -1,4 +1,4 @@
-"""The demo's objects and model configs: what the table of section 4 makes of them."""
+"""The demo's objects and model configs: what the built-in rules make of them."""
 
 from __future__ import annotations
 
