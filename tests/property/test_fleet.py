@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 
 from tests.sim.fleet import play
 from tests.sim.plan import FAULTS_END, WORLDS, Fault, Plan, World, random_plan
-from tests.sim.rules import without
+from tests.sim.rules import RULES, without
+from tests.sim.scripts import SCRIPTED, script
 
 SEEDS = range(15)
+SCRIPT_SEEDS = range(30)
 OFTEN_NEEDED = (
     "ahead",
     "empty wait",
@@ -24,7 +26,7 @@ OFTEN_NEEDED = (
     "settle",
     "versions",
 )
-"""Rules whose absence shows within a few runs; `--without each` plays enough for the others."""
+"""Rules whose absence shows within a few random runs; each of the others has a script."""
 
 
 def faults(world: World) -> st.SearchStrategy[tuple[Fault, ...]]:
@@ -60,3 +62,17 @@ def test_a_long_row_of_faults_ends_with_every_node_as_wanted(name: str) -> None:
 def test_a_fleet_without_one_of_the_rules_goes_wrong(rule: str) -> None:
     with without(rule):
         assert any(play(random_plan(seed, WORLDS["kubernetes"])) for seed in range(100))
+
+
+def test_every_rule_is_shown_to_be_needed() -> None:
+    assert sorted(RULES) == sorted((*OFTEN_NEEDED, *SCRIPTED))
+
+
+@pytest.mark.parametrize("rule", SCRIPTED)
+def test_a_scripted_fleet_goes_wrong_without_its_rule_and_well_with_it(rule: str) -> None:
+    for seed in SCRIPT_SEEDS:
+        assert play(script(rule, seed)) == []
+        with without(rule):
+            if play(script(rule, seed)):
+                return
+    pytest.fail(f"no seed needs the rule {rule!r}: the script does not bring it out")

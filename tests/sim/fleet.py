@@ -78,8 +78,8 @@ class Fleet:
         sim = self.sim
         self._save()
         self._hosts[0].start()
-        for device in self._devices.values():
-            sim.after(self._rng.uniform(0, 20), device.start)
+        for node, device in self._devices.items():
+            sim.after(self._rng.uniform(0, 20), self._start_agent, node)
             sim.after(self._rng.uniform(20, 60), device.back_up)
         for fault in self.plan.faults:
             sim.after(fault.at, self._strike, fault)
@@ -175,9 +175,12 @@ class Fleet:
                 device.wipe(store=what is not What.WIPE_FILES, files=what is not What.WIPE_STORE)
             case What.AGENT_GONE:
                 self._gone.add(node)
+        away = fault.between(30, 120) if what is What.AGENT_AWAY else fault.between(0.5, 10)
+        self.sim.after(away, self._start_agent, node)
+
+    def _start_agent(self, node: NodeName) -> None:
         if node not in self._gone:
-            away = fault.between(30, 120) if what is What.AGENT_AWAY else fault.between(0.5, 10)
-            self.sim.after(away, device.start)
+            self._devices[node].start()
 
     def _host(self, fault: Fault) -> Host:
         return self._hosts[fault.pick % len(self._hosts)]
@@ -202,8 +205,7 @@ class Fleet:
             self._hosts[0].start()
         for node in NODES:
             self._devices[node].fragile = False
-            if node not in self._gone:
-                self._devices[node].start()
+            self._start_agent(node)
 
     # -- checks
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
-import agent.resources
+import agent.receiver
 import bridge.bridge
 import bridge.feedback
 import bridge.holding
@@ -88,7 +88,7 @@ _PATCHES: dict[str, list[tuple[Any, str, Callable[[], Any]]]] = {
     # what the broker kept counts as the bridge's word of now
     "live only": [(ResourceStore, "accept", lambda: _accept_as_live)],
     # an agent takes what comes, new or old
-    "versions": [(agent.resources, "decide", lambda: _orders_by_arrival)],
+    "versions": [(agent.receiver, "decide", lambda: _orders_by_arrival)],
     # what was in flight when the link died is forgotten
     "lost in flight": [(Publisher, "lost", lambda: _forget_lost)],
 }

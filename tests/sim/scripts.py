@@ -10,14 +10,15 @@ from collections.abc import Mapping
 
 from tests.sim.plan import WORLDS, Fault, Plan, What
 
-SEEDS = range(30)
-
 _BRIDGE_LINK = 3
 """The `pick` of the bridge's link, while three agents are connected."""
 
 _SCRIPTS: Mapping[str, tuple[Fault, ...]] = {
-    # The broker forgets the last snapshots, and nothing changes any more.
-    "mark": (Fault(236, What.BROKER_OLDER, 0, 0),),
+    # The broker forgets snapshots of nodes that never said anything, and nothing changes any more.
+    "mark": (
+        *(Fault(1, What.AGENT_GONE, node, 0) for node in range(3)),
+        Fault(236, What.BROKER_OLDER, 0, 0),
+    ),
     # A kind's watch says nothing while objects move from one owner to another.
     "lists": tuple(Fault(10 + 12 * n, What.SILENCE, 2 * (n % 3), 0.6) for n in range(19)),
     # A node whose agent is off loses all that it had while no bridge runs.
@@ -32,10 +33,14 @@ _SCRIPTS: Mapping[str, tuple[Fault, ...]] = {
         Fault(201, What.BRIDGE_CLOCK, 1, 1),
     ),
     # A broker that went back, agents that lost their stores, and no bridge for a while.
-    "live only": (
-        Fault(150, What.BRIDGE, 0, 1),
-        Fault(150.1, What.BROKER_OLDER, 0, 0),
-        *(Fault(151, What.WIPE_STORE, node, 0) for node in range(3)),
+    "live only": tuple(
+        fault
+        for at in (50, 90, 130, 170, 210)
+        for fault in (
+            Fault(at, What.BRIDGE, 0, 1),
+            Fault(at + 0.1, What.BROKER_OLDER, 0, 0),
+            *(Fault(at + 1, What.WIPE_STORE, node, 0) for node in range(3)),
+        )
     ),
     # The bridge's link dies again and again with snapshots on it.
     "lost in flight": tuple(Fault(20 + 20 * n, What.CUT, _BRIDGE_LINK, 1) for n in range(11)),
