@@ -25,6 +25,7 @@ from agent.lock import locked
 from agent.models.configfile import ConfigSeen
 from agent.models.sync import ModelSync
 from agent.models.watch import ModelsWatch
+from agent.presence import Identity
 from agent.report import build_report
 from agent.resources import NodeResources
 from agent.store.database import Opened, open_database
@@ -32,7 +33,7 @@ from agent.store.models import SCHEMA as MODELS_SCHEMA
 from agent.store.models import ModelStore
 from agent.store.resources import SCHEMA as RESOURCES_SCHEMA
 from agent.store.resources import ResourceStore
-from agent.uplink import Identity, Uplink
+from agent.uplink import Uplink
 from nodecast import __version__
 from nodecast.errors import WatchError
 from nodecast.log import logger

@@ -1,19 +1,27 @@
 """What the broker tells others about this node, kept true.
 
 The birth follows every connection; whoever sees the own `state` say anything else (offline, another
-instance, nothing) says it again, ever more slowly where somebody keeps on saying otherwise. Pure
-but for the log; the time comes in.
+instance, nothing) says it again, ever more slowly where somebody keeps on saying otherwise. The
+will says offline for this instance when the process is gone, and so does the last word of one that
+leaves.
+
+Owned by the loop thread; waits for nothing.
 """
 
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from agent.pace import NEVER, Repeating
+from nodecast import __version__
 from nodecast.backoff import Backoff
 from nodecast.log import Repeats, logger
-from nodecast.messages import Presence
-from nodecast.names import NodeName
+from nodecast.messages import Presence, encode
+from nodecast.names import BridgeName, NodeName
+from nodecast.session import Outgoing, Refused
+from nodecast.topics import Topic
 
 log = logger(__name__)
 
@@ -22,31 +30,64 @@ ECHO_WAIT = 10.0
 _AGAIN = Backoff(1.0, 120.0)
 
 
-class OwnState:
-    """The own `state` topic, as one connection after the other shows it."""
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who speaks. `instance` is new at every start of the process, which was at `since` (for
+    people)."""
 
-    def __init__(self, node: NodeName, instance: str, rng: random.Random) -> None:
+    node: NodeName
+    bridge: BridgeName
+    instance: str
+    since: str
+
+
+@dataclass(frozen=True, slots=True)
+class PresenceToken:
+    """Names a presence that was handed over, by what it said."""
+
+    online: bool
+
+
+class OwnState:
+    """The own `state` topic, as one connection after the other shows it, and what is said on it."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        topic: Topic,
+        *,
+        publish: Callable[[Outgoing, object], None],
+        rng: random.Random,
+    ) -> None:
         self.echoed = False
         """The birth came back on this connection, and with it all that was retained before."""
-        self.echo_due = NEVER
-        self._node = node
-        self._instance = instance
+        self.offline_said = False
+        """The last word was answered."""
+        self._me = identity
+        self._topic = topic
+        self._publish = publish
         self._births = Repeating(_AGAIN, rng)
+        self._echo_due = NEVER
         self._said = Repeats()
         self._leaving = False
 
     def due(self) -> float:
-        return self._births.due
+        """When `work` or `take_echo` has something to do."""
+        return min(self._births.due, self._echo_due)
+
+    # --- events
 
     def connecting(self) -> None:
+        """A new connection, before its subscriptions are answered."""
         self.echoed = False
 
     def born(self, now: float) -> None:
-        """The birth was said for the first time on this connection."""
-        self.echo_due = now + ECHO_WAIT
+        """The subscriptions were answered for the first time on this connection: say the birth."""
+        self._say(online=True)
+        self._echo_due = now + ECHO_WAIT
 
     def lost(self) -> None:
-        self.echo_due = NEVER
+        self._echo_due = NEVER
         self._births.cancel()
 
     def leave(self) -> None:
@@ -54,27 +95,27 @@ class OwnState:
         self._leaving = True
         self._births.cancel()
 
-    def refused(self, now: float) -> None:
-        """The broker did not take the birth."""
+    def acknowledged(self, token: PresenceToken) -> None:
+        if token.online:
+            self._said.over("birth")
+        else:
+            self.offline_said = True
+
+    def refused(self, token: PresenceToken, event: Refused, now: float) -> None:
+        """The broker did not take a presence; the last word is not said twice."""
+        if not token.online:
+            self.offline_said = True
+            return
         self._births.again(now)
-
-    def take(self, now: float) -> bool:
-        """Whether the birth is to be said again now."""
-        return self._births.take(now)
-
-    def take_echo(self, now: float) -> bool:
-        """Whether the wait for the birth's echo is over now: it came, or it will not."""
-        if now < self.echo_due:
-            return False
-        self.echo_due = NEVER
-        return True
+        if self._said.new("birth", str(event.code)):
+            log.warning("the broker refuses the birth", reason=event.reason)
 
     def shown(self, presence: Presence | None, *, retained: bool, now: float) -> None:
         """What `state` says now; None: nothing, or nothing that reads."""
-        if presence is not None and presence.online and presence.instance == self._instance:
+        if presence is not None and presence.online and presence.instance == self._me.instance:
             if not retained:
                 self.echoed = True
-                self.echo_due = min(self.echo_due, now)
+                self._echo_due = min(self._echo_due, now)
                 self._births.cancel()
             return
         if not self.echoed or self._leaving:
@@ -84,6 +125,39 @@ class OwnState:
             log.warning(
                 "another agent speaks for this node: two devices from one image, or the same node"
                 " name given twice",
-                node=self._node,
+                node=self._me.node,
                 instance=presence.instance,
             )
+
+    # --- what it says
+
+    def work(self, now: float) -> None:
+        """Say the birth again, when it is due."""
+        if self._births.take(now):
+            self._say(online=True)
+
+    def take_echo(self, now: float) -> bool:
+        """Whether the wait for the birth's echo is over now: it came, or it will not."""
+        if now < self._echo_due:
+            return False
+        self._echo_due = NEVER
+        return True
+
+    def say_offline(self) -> None:
+        """The last word."""
+        self._say(online=False)
+
+    def presence(self, *, online: bool) -> Outgoing:
+        """What is said of this node; the will is the one that is not online."""
+        body = encode(
+            Presence(
+                online=online,
+                instance=self._me.instance,
+                since=self._me.since,
+                version=__version__,
+            )
+        )
+        return Outgoing(self._topic, body, retain=True)
+
+    def _say(self, *, online: bool) -> None:
+        self._publish(self.presence(online=online), PresenceToken(online))

@@ -14,22 +14,19 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from agent.model_uplink import ModelUplink
 from agent.models.sync import ModelSync
 from agent.pace import NEVER, Repeating, ReportPace, ReportTimes
-from agent.presence import ECHO_WAIT, OwnState
+from agent.presence import ECHO_WAIT, Identity, OwnState, PresenceToken
 from agent.report import TimeText
 from agent.reporter import Reporter, ReportToken
 from agent.resources import NodeResources
-from nodecast import __version__
 from nodecast.backoff import Backoff
 from nodecast.errors import MessageError
 from nodecast.log import Repeats, logger
-from nodecast.messages import ModelSet, Presence, Wire, decode, encode
-from nodecast.names import BridgeName, NodeName
+from nodecast.messages import ModelSet, Presence, Wire, decode
 from nodecast.session import (
     Acknowledged,
     Connected,
@@ -63,27 +60,6 @@ class SessionPort(Protocol):
     def limit(self) -> int | None: ...
     def publish(self, message: Outgoing, token: object) -> None: ...
     def subscribe(self, filters: list[Subscription], token: object) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """Who speaks. `instance` is new at every start of the process, which was at `since` (for
-    people)."""
-
-    node: NodeName
-    bridge: BridgeName
-    instance: str
-    since: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Birth:
-    """Token of the presence that says online."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Farewell:
-    """Token of the presence that says offline."""
 
 
 class Uplink:
@@ -132,13 +108,14 @@ class Uplink:
             oversize=self.oversize,
         )
         self._pace = self._reporter.pace
-        self._own = OwnState(identity.node, identity.instance, rng)
+        self._own = OwnState(
+            identity, topics.state(identity.node), publish=session.publish, rng=rng
+        )
         self._subscribes = Repeating(_RETRY, rng)
         self._said = Repeats()
         self._bridge: str | None = None
         self._born = False  # on this connection
         self._limit: int | None = None  # of the broker, as the models know it
-        self.offline_said = False
 
     # --- what the loop asks
 
@@ -155,14 +132,18 @@ class Uplink:
         return min(
             self._pace.due(),
             self._own.due(),
-            self._own.echo_due,
             self._subscribes.due,
             self._models.due(),
         )
 
+    @property
+    def offline_said(self) -> bool:
+        """Whether the last word was answered."""
+        return self._own.offline_said
+
     def will(self) -> Outgoing:
         """What the broker says for this process when it is gone."""
-        return self._presence(online=False)
+        return self._own.presence(online=False)
 
     # --- events
 
@@ -212,10 +193,9 @@ class Uplink:
     def _be_born(self, now: float) -> None:
         """What follows the first answer to the subscriptions of a connection, whatever it is."""
         self._born = True
-        self._say_birth()
+        self._own.born(now)
         self._pace.connected(now)
         self._models.connected(now)
-        self._own.born(now)
 
     def _received(self, event: Received, now: float) -> None:
         node = self._me.node
@@ -261,22 +241,16 @@ class Uplink:
     def _acknowledged(self, token: object) -> None:
         if isinstance(token, ReportToken):
             self._reporter.acknowledged(token)
-        elif isinstance(token, _Birth):
-            self._said.over("birth")
-        elif isinstance(token, _Farewell):
-            self.offline_said = True
+        elif isinstance(token, PresenceToken):
+            self._own.acknowledged(token)
         else:
             self._models.acknowledged(token)
 
     def _refused(self, event: Refused, now: float) -> None:
         if isinstance(event.token, ReportToken):
             self._reporter.refused(event, now)
-        elif isinstance(event.token, _Birth):
-            self._own.refused(now)
-            if self._said.new("birth", str(event.code)):
-                log.warning("the broker refuses the birth", reason=event.reason)
-        elif isinstance(event.token, _Farewell):
-            self.offline_said = True
+        elif isinstance(event.token, PresenceToken):
+            self._own.refused(event.token, event, now)
         else:
             self._models.refused(event, now)
 
@@ -296,8 +270,7 @@ class Uplink:
             return
         if self._subscribes.take(now):
             self._subscribe()
-        if self._own.take(now):
-            self._say_birth()
+        self._own.work(now)
         self._reporter.work(now)
         if self._own.take_echo(now) and not self._models.released:
             self._release()
@@ -323,22 +296,6 @@ class Uplink:
             return None
         return f"{size} bytes are above the broker's limit of {limit}"
 
-    # --- what it says
-
-    def _presence(self, *, online: bool) -> Outgoing:
-        body = encode(
-            Presence(
-                online=online,
-                instance=self._me.instance,
-                since=self._me.since,
-                version=__version__,
-            )
-        )
-        return Outgoing(self._topics.state(self._me.node), body, retain=True)
-
-    def _say_birth(self) -> None:
-        self._session.publish(self._presence(online=True), _Birth())
-
     # --- leaving
 
     def leave(self, now: float) -> None:
@@ -348,4 +305,4 @@ class Uplink:
 
     def say_offline(self) -> None:
         """The last word; raises nothing while `connected` holds."""
-        self._session.publish(self._presence(online=False), _Farewell())
+        self._own.say_offline()
