@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from agent.confirm import Confirmations, StoreHealth
 from agent.handlers.files import FilesHandler, OrphanFile, failed
 from agent.handlers.outcome import Done, Outcome
+from agent.handlers.tree import DISK_FULL
 from agent.intake import Standing
 from agent.orphans import Orphans
 from agent.receiver import Receiver
@@ -78,6 +79,7 @@ class NodeResources:
             told=self._differs,
         )
         self._written: list[Put] = []  # of this slice, not durable yet
+        self._disk_full = False  # in this slice, for a file
         self._round_due = 0.0
 
     # --- what it says
@@ -179,6 +181,9 @@ class NodeResources:
         while (now := self._clock()) < until and self._step(now):
             pass
         self._conclude()
+        if self._disk_full:
+            self._disk_full = False
+            self.store.give_room_back()
         self._confirm.flush(self._clock())
 
     def _step(self, now: float) -> bool:
@@ -230,8 +235,11 @@ class NodeResources:
                 if outcome.changed:
                     log.info("resource written", key=key)
             self._said.over(key)
-        elif self._said.new(key, outcome.reason):
-            log.warning("resource not applied", key=key, reason=outcome.reason, why=outcome.message)
+        else:
+            self._disk_full |= outcome.reason == DISK_FULL
+            if self._said.new(key, outcome.reason):
+                why = outcome.message
+                log.warning("resource not applied", key=key, reason=outcome.reason, why=why)
         self.reconciler.finished(action, outcome, self._clock())
         self.changes += before != self.reconciler.progress_of(key)
 

@@ -33,9 +33,10 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
+DISK_FULL = "DiskFull"
 _REASONS = {
-    errno.ENOSPC: ("DiskFull", "free some space; it is tried again"),
-    errno.EDQUOT: ("DiskFull", "the quota is used up; it is tried again"),
+    errno.ENOSPC: (DISK_FULL, "free some space; it is tried again"),
+    errno.EDQUOT: (DISK_FULL, "the quota is used up; it is tried again"),
     errno.EROFS: ("ReadOnly", "the file system is read-only; it is tried again"),
     errno.EACCES: ("NotPermitted", "give the agent's user the directory; it is tried again"),
     errno.EPERM: ("NotPermitted", "give the agent's user the directory; it is tried again"),

@@ -31,6 +31,7 @@ KEPT_BAD = 3
 META = "CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;"
 # SQLITE_ERROR: our own statements do not fit the tables, so they are not the tables we made.
 _BROKEN = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR})
+_LARGE = 256 * 1024  # bytes of a transaction that may fill a disk
 _PRIMARY = 0xFF  # an extended result code holds its primary code in the low byte
 
 
@@ -49,20 +50,22 @@ def as_text(raw: bytes) -> str:
 
 def translated(error: sqlite3.Error, what: str) -> StoreError:
     """`error` of SQLite as ours; `what` says which work failed."""
-    code = getattr(error, "sqlite_errorcode", None)
     name = getattr(error, "sqlite_errorname", type(error).__name__)
-    if code is not None and code & _PRIMARY in _BROKEN:
+    if _primary(error) in _BROKEN:
         return StoreBroken(f"cannot {what}: the store is damaged ({name}: {error})")
     return StoreError(f"cannot {what}: {error} ({name}); it is tried again")
 
 
 @contextmanager
-def transaction(connection: sqlite3.Connection, what: str) -> Iterator[None]:
-    """One durable transaction: all of it is on disk afterwards, or nothing.
+def transaction(connection: sqlite3.Connection, what: str, size: int = 0) -> Iterator[None]:
+    """One durable transaction of about `size` bytes: all of it is on disk afterwards, or nothing.
 
     Raises StoreError for what SQLite raises; the transaction is rolled back then, and the same
     connection works again once the disk does.
     """
+    if size > _LARGE:
+        # What is in the -wal already could not leave it any more once this has filled the disk.
+        _checkpoint(connection, "PASSIVE")
     try:
         connection.execute("BEGIN IMMEDIATE")
         yield
@@ -70,8 +73,35 @@ def transaction(connection: sqlite3.Connection, what: str) -> Iterator[None]:
     except BaseException as error:
         _roll_back(connection)
         if isinstance(error, sqlite3.Error):
+            if _primary(error) == sqlite3.SQLITE_FULL:
+                give_room_back(connection)
             raise translated(error, what) from error
         raise
+
+
+def give_room_back(connection: sqlite3.Connection) -> None:
+    """Empty the -wal, which keeps its room otherwise, also that of what was rolled back: on a full
+    disk nothing else could use it. Where that does not work now, a later call may.
+    """
+    _checkpoint(connection, "TRUNCATE")
+
+
+def _checkpoint(connection: sqlite3.Connection, how: str) -> None:
+    """Waits for the disk, and for no reader."""
+    try:
+        connection.execute("PRAGMA busy_timeout=0")
+        try:
+            connection.execute(f"PRAGMA wal_checkpoint({how})").fetchone()
+        finally:
+            connection.execute(f"PRAGMA busy_timeout={round(BUSY_S * 1000)}")
+    except sqlite3.Error as error:  # whatever is wrong, the next transaction says it
+        log.debug("no checkpoint", how=how, error=error)
+
+
+def _primary(error: sqlite3.Error) -> int | None:
+    """The primary result code; None where the error is not SQLite's own."""
+    code: int | None = getattr(error, "sqlite_errorcode", None)
+    return None if code is None else code & _PRIMARY
 
 
 def _roll_back(connection: sqlite3.Connection) -> None:
@@ -122,7 +152,9 @@ def _open_existing(path: Path, schemas: Sequence[str]) -> Opened:
     except sqlite3.Error as error:
         raise translated(error, f"open {path}") from error
     try:
-        return Opened(connection, _check(connection, path, schemas))
+        store = _check(connection, path, schemas)
+        give_room_back(connection)
+        return Opened(connection, store)
     except sqlite3.Error as error:
         connection.close()
         raise translated(error, f"read {path}") from error

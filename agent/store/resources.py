@@ -18,7 +18,7 @@ from typing import Any
 
 import orjson
 
-from agent.store.database import transaction, translated
+from agent.store.database import give_room_back, transaction, translated
 from agent.store.records import Accepted, Row, content_sum, file_content, read_accepted, read_row
 from nodecast.log import logger
 from nodecast.messages import Resource, Snapshot
@@ -90,8 +90,9 @@ class ResourceStore:
             damaged=False,
             unconfirmed=(self.accepted.unconfirmed or behind) and not live,
         )
-        bodies = {each.key: each.body for each in snapshot.resources}
-        with transaction(self._db, "accept a snapshot"):
+        bodies = {each.key: each.body for each in snapshot.resources if each.key in changed}
+        size = sum(map(len, bodies.values()))
+        with transaction(self._db, "accept a snapshot", size):
             for key, row in changed.items():
                 self._write_row(key, row, bodies.get(key))
             self._write_accepted(accepted)
@@ -123,6 +124,10 @@ class ResourceStore:
             self._db.executemany("DELETE FROM resources WHERE key = ?", [(k,) for k in gone])
         for key in gone:
             del self.rows[key]
+
+    def give_room_back(self) -> None:
+        """The disk is full: the store takes no more of it than it must."""
+        give_room_back(self._db)
 
     # --- within
 
