@@ -17,23 +17,23 @@ from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 
+from agent.broker.presence import Identity
+from agent.broker.report import build_report
+from agent.broker.uplink import Uplink
 from agent.config import AgentSettings
 from agent.handlers.files import FilesHandler
 from agent.handlers.tree import Tree
-from agent.live import LiveFile, LiveStatus
+from agent.inspect.live import LiveFile, LiveStatus
 from agent.lock import locked
 from agent.models.configfile import ConfigSeen
 from agent.models.sync import ModelSync
 from agent.models.watch import ModelsWatch
-from agent.presence import Identity
-from agent.report import build_report
 from agent.resources import NodeResources
 from agent.store.database import Opened, open_database
 from agent.store.models import SCHEMA as MODELS_SCHEMA
 from agent.store.models import ModelStore
 from agent.store.resources import SCHEMA as RESOURCES_SCHEMA
 from agent.store.resources import ResourceStore
-from agent.uplink import Uplink
 from nodecast import __version__
 from nodecast.errors import WatchError
 from nodecast.log import logger

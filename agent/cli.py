@@ -14,12 +14,12 @@ import orjson
 
 from agent.app import App
 from agent.config import AgentSettings
-from agent.disk import read_body, reading
+from agent.inspect.disk import read_body, reading
+from agent.inspect.view import as_json, summary, table
+from agent.inspect.view import look as look_at
 from agent.lock import agent_runs
 from agent.models.configfile import read_config
 from agent.models.watch import FILE, look
-from agent.view import as_json, summary, table
-from agent.view import look as look_at
 from nodecast.command import common_options, run_command, settings_of, version_option
 from nodecast.errors import (
     EXIT_OK,

@@ -1,8 +1,8 @@
 """What an agent does with a snapshot that it was sent: accept, leave, or refuse it.
 
 Pure: no clock, thread, log, socket or file. Newer means a greater (epoch, revision) of the same
-bridge; a version is the same only with the same digest (README, Topics and messages). What came from
-another bridge, or speaks of another node, changes nothing.
+bridge; a version is the same only with the same digest (README, Topics and messages). What came
+from another bridge, or speaks of another node, changes nothing.
 """
 
 from __future__ import annotations

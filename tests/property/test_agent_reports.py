@@ -12,9 +12,9 @@ import orjson
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from agent.broker.report import build_report
 from agent.handlers.files import FilesHandler
 from agent.handlers.tree import Tree
-from agent.report import build_report
 from agent.resources import NodeResources, Pacing
 from agent.store.database import as_text
 from agent.store.records import content_sum, file_content

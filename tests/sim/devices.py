@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 
 import orjson
 
+from agent.broker.report import build_report
 from agent.handlers.files import OrphanFile, Stamp
 from agent.handlers.outcome import Done
 from agent.handlers.paths import path_of
-from agent.report import build_report
 from agent.resources import NodeResources, Pacing
 from agent.store.records import content_sum
 from agent.store.resources import SCHEMA, ResourceStore

@@ -9,14 +9,14 @@ from typing import TypeVar
 
 import msgspec
 
+from agent.broker.presence import Identity
+from agent.broker.uplink import Uplink
 from agent.config import AgentSettings
 from agent.models.configfile import ConfigSeen
 from agent.models.sync import ModelSync
 from agent.pace import ReportTimes
-from agent.presence import Identity
 from agent.store.database import open_database
 from agent.store.models import SCHEMA, ModelStore
-from agent.uplink import Uplink
 from nodecast.messages import ModelOp, ModelSet, Presence, Report, Wire, decode
 from nodecast.names import BridgeName
 from nodecast.session import (

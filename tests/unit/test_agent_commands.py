@@ -16,7 +16,7 @@ import pytest
 from agent.app import SCHEMAS
 from agent.cli import agent
 from agent.config import AgentSettings
-from agent.live import LiveFile, LiveStatus
+from agent.inspect.live import LiveFile, LiveStatus
 from agent.lock import agent_runs, locked
 from agent.store.database import open_database
 from agent.store.models import SCHEMA

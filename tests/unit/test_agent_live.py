@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.live import LiveFile, LiveStatus, read_live
+from agent.inspect.live import LiveFile, LiveStatus, read_live
 from nodecast.messages import ConfigState, ModelSet, Report
 
 STATUS = LiveStatus(

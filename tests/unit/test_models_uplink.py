@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from agent.model_uplink import ModelUplink
+from agent.broker.models import ModelUplink
 from agent.models.outbox import Token
 from agent.models.sync import ModelSync
 from nodecast.messages import ModelOp, Wire, decode

@@ -16,12 +16,12 @@ import random
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
-from agent.model_uplink import ModelUplink
+from agent.broker.models import ModelUplink
+from agent.broker.presence import ECHO_WAIT, Identity, OwnState, PresenceToken
+from agent.broker.report import TimeText
+from agent.broker.reporter import Reporter, ReportToken
 from agent.models.sync import ModelSync
 from agent.pace import NEVER, Repeating, ReportPace, ReportTimes
-from agent.presence import ECHO_WAIT, Identity, OwnState, PresenceToken
-from agent.report import TimeText
-from agent.reporter import Reporter, ReportToken
 from agent.resources import NodeResources
 from nodecast.backoff import Backoff
 from nodecast.errors import MessageError

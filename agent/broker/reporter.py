@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from agent.broker.report import TimeText, build_report, fit
 from agent.pace import ReportPace
-from agent.report import TimeText, build_report, fit
 from agent.resources import NodeResources
 from nodecast.log import Repeats, logger
 from nodecast.messages import Refusal, Wire

@@ -15,11 +15,11 @@ from typing import Any
 
 import msgspec
 
-from agent.disk import DiskState, read_models, read_state, reading
-from agent.live import LiveStatus, read_live
+from agent.broker.report import OMITTED, ORPHAN
+from agent.inspect.disk import DiskState, read_models, read_state, reading
+from agent.inspect.live import LiveStatus, read_live
 from agent.lock import agent_runs
 from agent.reconciler import State
-from agent.report import OMITTED, ORPHAN
 from agent.store.records import Row
 from nodecast.messages import NONE, ModelSet, ResourceReport
 

@@ -1,0 +1,1 @@
+"""What the agent says to the broker, hears from it, and says again."""

@@ -1,0 +1,1 @@
+"""What the commands show of an agent: from its disk, and from its last word."""
