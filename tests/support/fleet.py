@@ -228,9 +228,12 @@ class Fleet:
         self.bridge = self.another_bridge("bridge")
         self.agents = {node: self.another_agent(node, node) for node in nodes}
 
-    def another_bridge(self, log: str) -> Process:
-        """A bridge on the same directory, under the same name."""
-        arguments = ["nodecast-bridge", "run", "--manifests", str(self.manifests)]
+    def another_bridge(
+        self, log: str, *, name: str = "default", manifests: Path | None = None
+    ) -> Process:
+        """A bridge; on the same directory and under the same name, if nothing else is said."""
+        directory = manifests or self.manifests
+        arguments = ["nodecast-bridge", "run", "--manifests", str(directory), "--bridge", name]
         arguments += ["--mqtt-url", self.broker.url]
         return self._kept(Process(self.root / f"{log}.log", arguments, BRIDGE_SETTINGS))
 

@@ -113,6 +113,10 @@ class Broker:
         self.stop()
         self.start()
 
+    def reload(self) -> None:
+        """Have it read its configuration and its ACL again; connections stay."""
+        self._signal(signal.SIGHUP)
+
     def freeze(self) -> None:
         """Stop the process; its connections stay open and the kernel goes on accepting new ones."""
         self._signal(signal.SIGSTOP)
