@@ -47,7 +47,7 @@ def test_b3_a_node_that_the_acl_denies_costs_no_other_and_is_served_once_it_is_a
     fleet.put(ZERO, ONE)
     fleet.start()
     fleet.should_be({"edge1": (ONE,)})
-    eventually(lambda: _denied(fleet) >= 2, 30, what="it was tried again")
+    eventually(lambda: _denied(fleet) >= 2, 30, what="it was denied twice")
     fleet.put(TWO)
     fleet.should_be({"edge1": (ONE, TWO)})
 
