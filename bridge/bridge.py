@@ -97,12 +97,14 @@ class Bridge:
         )
         self._listing = Listing(relist)
         self._held: tuple[KindName, ...] = ()
+        self._holding_at = -math.inf
         self._waiting: frozenset[KindName] = frozenset()
 
     # -- the source
 
     def source_event(self, event: SourceEvent, now: float) -> None:
         """Something that the source says."""
+        self._holding_at = now
         match event:
             case Findings():
                 pass  # said by the source, which knows the places
@@ -204,6 +206,7 @@ class Bridge:
         elif self.charge.phase is Phase.IN_CHARGE:
             node = self._topics.parse_node(event.topic)
             if node is not None and node[1] == "status":
+                self._holding_at = now
                 self._feedback.came(node[0], wire, now)
 
     # -- taking charge
@@ -231,6 +234,7 @@ class Bridge:
         assert self.charge.epoch is not None
         self.publisher.epoch = self.charge.epoch
         self.holding.take_charge(ledger.kinds if ledger else None, now)
+        self._holding_at = now
         self.own.book.paused = ledger.paused if ledger else False
         if self.own.book.paused:
             log.warning("paused: no snapshot goes out until it is resumed")
@@ -271,26 +275,27 @@ class Bridge:
 
     def work(self, now: float) -> float:
         """Do what is due; the monotonic second at which to be called again at the latest."""
+        if self.charge.phase is Phase.LISTING:
+            self._finish_listing(now)
         self._update_holding(now)
         phase = self.charge.phase
-        if phase is Phase.LISTING:
-            self._finish_listing(now)
-            self._update_holding(now)
-            phase = self.charge.phase
         times = [
-            self.holding.next_change(now),
+            self._holding_at,
             now + 1 if phase is Phase.LISTING else math.inf,
         ]
         if phase in (Phase.WRITING, Phase.IN_CHARGE):
             nodes, mark = self.publisher.nodes.keys(), self.publisher.acknowledgements
-            times.append(self.own.write_ledger(nodes, mark, self.holding.counts(now), now))
+            times.append(self.own.write_ledger(nodes, mark, self.holding.counts, now))
         if phase is Phase.IN_CHARGE:
             times.append(self._publish(now))
         times += [self.own.work(self.publisher.nodes.keys(), now), self._ask_lists(now)]
         return min(times)
 
     def _update_holding(self, now: float) -> None:
+        if now < self._holding_at:
+            return
         self.holding.update(now)
+        self._holding_at = self.holding.next_change(now)
         held, waiting = self.holding.held, self.holding.waiting
         if held != self._held:
             log.info("held kinds", held=", ".join(held) or "none")

@@ -43,6 +43,14 @@ class LedgerBook:
         self._in_flight = self._last = None
         self._written_at = self._failures_until = -math.inf
 
+    def idle_until(self, names: Set[NodeName]) -> float:
+        """Before then nothing is due, whatever moved: no need to count."""
+        if self._in_flight is not None:
+            return math.inf
+        if self._last is None or len(names) > len(self._last.names):
+            return self._failures_until
+        return max(self._written_at + PERIOD, self._failures_until)
+
     def due(self, names: Set[NodeName], mark: int, counts: dict[str, int], now: float) -> float:
         """When it must be written: `now`, later, or never as things are."""
         if self._in_flight is not None:

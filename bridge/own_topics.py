@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from typing import Protocol
 
 import msgspec
@@ -201,9 +201,12 @@ class OwnTopics:
     # -- the ledger
 
     def write_ledger(
-        self, nodes: Set[NodeName], mark: int, kinds: dict[str, int], now: float
+        self, nodes: Set[NodeName], mark: int, counts: Callable[[float], dict[str, int]], now: float
     ) -> float:
         """Write it if it is due; the monotonic second at which it will be."""
+        if (idle := self.book.idle_until(nodes)) > now:
+            return idle
+        kinds = counts(now)
         due = self.book.due(nodes, mark, kinds, now)
         if due > now:
             return due
