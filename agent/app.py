@@ -21,6 +21,7 @@ from agent.broker.presence import Identity
 from agent.broker.report import build_report
 from agent.broker.uplink import Uplink
 from agent.config import AgentSettings
+from agent.footing import OpenFiles, TreeLock
 from agent.handlers.files import FilesHandler
 from agent.handlers.tree import Tree
 from agent.inspect.live import LiveFile, LiveStatus
@@ -81,13 +82,15 @@ class App:
     def run(self) -> None:
         """Serve until a signal.
 
-        Raises SettingsError, StateDirInUse, StoreError, or WatchError.
+        Raises SettingsError, StateDirInUse, TreeInUse, StoreError, or WatchError.
         """
         with ExitStack() as stack:
             stack.enter_context(stop_on_signal(self._stop))
             stack.enter_context(locked(self._settings.state))
+            self._tree_lock = stack.enter_context(TreeLock(self._settings.tree))
             opened = open_database(self._settings.state, SCHEMAS, secrets.token_hex(8))
             stack.callback(opened.connection.close)
+            self._files = OpenFiles(self._settings.state)
             self._make(opened)
             stack.callback(self._close_session)
             log.info(
@@ -174,6 +177,7 @@ class App:
         while not self._stopping:
             self._notifier.alive()
             self._resources.work(self._clock() + _SLICE)
+            self._check_footing()
             read = self._models.read_once or self._clock() > patience
             if self._resources.served and read:
                 break
@@ -190,8 +194,14 @@ class App:
             self._uplink.handle(event, self._clock())
         self._take_looks(0.0)
         self._resources.work(self._clock() + _SLICE)
+        self._check_footing()
         self._uplink.work(self._clock())
         self._tend()
+
+    def _check_footing(self) -> None:
+        """Between what was done and what is claimed of it. Raises StoreError or TreeInUse."""
+        self._files.check()
+        self._tree_lock.hold()
 
     def _wait(self) -> float:
         due = min(self._resources.due(), self._uplink.due(), self._live.due(self._live_state()))

@@ -33,7 +33,7 @@ def locked(state_dir: Path, sleep: Callable[[float], None] = time.sleep) -> Iter
         raise _unusable(state_dir, error) from error
     try:
         for attempt in range(_TRIES):
-            if _take(descriptor, fcntl.LOCK_EX):
+            if take(descriptor):
                 break
             if attempt == _TRIES - 1:
                 raise StateDirInUse(
@@ -72,12 +72,13 @@ def agent_runs(state_dir: Path) -> bool:
     except OSError:
         return False
     try:
-        return not _take(descriptor, fcntl.LOCK_SH)
+        return not take(descriptor, fcntl.LOCK_SH)
     finally:
         os.close(descriptor)
 
 
-def _take(descriptor: int, kind: int) -> bool:
+def take(descriptor: int, kind: int = fcntl.LOCK_EX) -> bool:
+    """Lock an open file, or say that another process has the lock. Raises OSError."""
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except OSError as error:

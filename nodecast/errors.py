@@ -19,7 +19,8 @@ NodecastError
 ├── SessionError         the broker cannot be reached, or said no
 └── Unavailable          the work cannot go on in this process (exit 69)
     ├── Superseded       another instance of the same bridge took charge
-    └── StateDirInUse    another agent runs on the same state directory
+    ├── StateDirInUse    another agent runs on the same state directory
+    └── TreeInUse        another agent keeps its files in the same resources directory
 
 An error says what is wrong, where, why, and what to do. `exit_code` is what a command ends with
 when nothing above it can go on (sysexits.h: 64 usage, 69 unavailable, 78 config).
@@ -120,3 +121,7 @@ class Superseded(Unavailable):
 
 class StateDirInUse(Unavailable):
     """Another agent holds the state directory."""
+
+
+class TreeInUse(Unavailable):
+    """Another agent keeps its files in the same resources directory."""
