@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -154,3 +156,10 @@ def test_check_ends_with_1_where_no_broker_answers(manifests: Path, capsys: Outp
         run("check", "--manifests", manifests, "--mqtt-url", f"mqtt://127.0.0.1:{free_port()}") == 1
     )
     assert capsys.readouterr().out.splitlines()[-1].startswith("broker     ")
+
+
+def test_without_the_bridges_packages_one_line_says_what_to_install() -> None:
+    code = "import sys; sys.modules['yaml'] = None; from bridge.__main__ import main; main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 69
+    assert done.stderr == "nodecast-bridge: yaml is missing: pip install 'nodecast[bridge]'\n"

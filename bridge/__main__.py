@@ -1,0 +1,30 @@
+"""The entry point: says what to install where the bridge's own packages are missing.
+
+`pip install nodecast` is the agent; the bridge needs the extra `nodecast[bridge]`.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from nodecast.errors import EXIT_UNAVAILABLE
+
+_EXTRA = ("yaml",)
+
+
+def main() -> None:
+    """Run the command line; exits."""
+    try:
+        from bridge.cli import main as run
+    except ModuleNotFoundError as error:
+        if error.name not in _EXTRA:
+            raise
+        sys.stderr.write(
+            f"nodecast-bridge: {error.name} is missing: pip install 'nodecast[bridge]'\n"
+        )
+        sys.exit(EXIT_UNAVAILABLE)
+    run()
+
+
+if __name__ == "__main__":
+    main()
