@@ -312,7 +312,7 @@ class NodeResources:
     def _begin_round(self) -> None:
         self._orphans.begin(self.store.rows)
         if not self._behind:
-            self._stamp.retry()
+            self._stamp.look_after()
         self._round_due = self._clock() + self._pacing.round * self._rng.uniform(0.9, 1.1)
 
     def _differs(self) -> None:

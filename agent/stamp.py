@@ -57,7 +57,8 @@ class TreeStamp:
             epoch=accepted.version.epoch,
             revision=accepted.version.revision,
         )
-        if stamp != self._on_disk:
+        # It goes with the tree when somebody removes that: the next file would be without it.
+        if stamp != self._on_disk or not self._handler.stamped():
             self._handler.write_stamp(stamp)
             self._on_disk = stamp
         self._owed = False
@@ -78,7 +79,21 @@ class TreeStamp:
             self._owed = True
             log.warning("the stamp says an older store for now", error=error)
 
-    def retry(self) -> None:
-        """Write the stamp that could not be written."""
-        if self._owed:
+    def look_after(self) -> None:
+        """In each round: write the stamp that could not be written, or is not there any more."""
+        if self._owed or self._is_lost():
             self.claim()
+
+    def _is_lost(self) -> bool:
+        """Whether what was read or written last is not on disk now."""
+        if self._on_disk is None:
+            return False
+        try:
+            found = self._handler.stamp()
+        except ApplyError as error:
+            log.debug("the stamp does not read, written anew", error=error)
+            found = None
+        lost = found != self._on_disk
+        if lost:
+            self._on_disk = found
+        return lost

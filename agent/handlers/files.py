@@ -105,6 +105,10 @@ class FilesHandler:
                 "BadStamp", f"the stamp of {self._tree.root} is bad: {error}"
             ) from error
 
+    def stamped(self) -> bool:
+        """Whether a stamp is in the tree, whatever it says."""
+        return self._tree.has_stamp()
+
     def write_stamp(self, stamp: Stamp) -> None:
         """Raises ApplyError."""
         self._tree.write_stamp(msgspec.json.encode(stamp) + b"\n")

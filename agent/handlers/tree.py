@@ -112,6 +112,13 @@ class Tree:
             except FileNotFoundError:
                 return None
 
+    def has_stamp(self) -> bool:
+        """Whether there is a stamp, whatever is in it."""
+        try:
+            return stat.S_ISREG(os.lstat(self.root / STAMP).st_mode)
+        except OSError:
+            return False
+
     def write_stamp(self, content: bytes) -> None:
         with self._doing("write", STAMP), self._root() as root:
             self._replace_at(root, STAMP, content)
