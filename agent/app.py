@@ -250,6 +250,7 @@ class App:
         return (
             self._uplink.connected,
             self._uplink.subscription_error,
+            self._uplink.models_error,
             self._models.changes,
             self._ready,
             resources.accepted,
@@ -274,6 +275,7 @@ class App:
             left_alone=resources.left_alone,
             store_error=resources.store_error,
             subscription_error=self._uplink.subscription_error,
+            models_error=self._uplink.models_error,
             report=build_report(resources, self._node, self._instance, 0, now, self._text),
             models=self._models.model_set(),
         )

@@ -20,7 +20,7 @@ from agent.pace import NEVER, Repeating
 from nodecast.backoff import Backoff
 from nodecast.errors import StoreBroken, StoreError
 from nodecast.log import Repeats, logger
-from nodecast.messages import ModelSet, encode
+from nodecast.messages import ModelSet, encode, pack
 from nodecast.session import Outgoing, Refused
 from nodecast.topics import Topic
 
@@ -73,6 +73,8 @@ class ModelUplink:
         self._due = NEVER  # of the next ModelSet
         self._under_way = False
         self.released = False
+        self.problem: str | None = None
+        """Why the broker does not have the ModelSet, where it would not take it."""
 
     def due(self) -> float:
         """When `work` has something to do, if nothing happens before."""
@@ -101,7 +103,7 @@ class ModelUplink:
             self._shown, self._due = None, now
 
     def lost(self) -> None:
-        self._due, self._under_way = NEVER, False
+        self._due, self._under_way, self.problem = NEVER, False, None
         self._resumes.cancel()
 
     def kept(self, found: ModelSet) -> None:
@@ -119,7 +121,7 @@ class ModelUplink:
             if self._models.acknowledged(token):
                 self._resumes.over()
         elif isinstance(token, SetToken):
-            self._under_way = False
+            self._under_way, self.problem = False, None
             self._said.over("set")
 
     def refused(self, event: Refused, now: float) -> None:
@@ -131,6 +133,7 @@ class ModelUplink:
             self._under_way, self._shown = False, None
             # Too large: the limit is known now, and the next form is smaller.
             self._due = now if event.too_large else now + 30 * SET_PAUSE
+            self.problem = f"the broker refuses the ModelSet: {event.reason}"
             if self._said.new("set", str(event.code)):
                 log.warning("the broker refuses the ModelSet", reason=event.reason)
 
@@ -177,11 +180,13 @@ class ModelUplink:
             return
         self._shown, self._due = self._models.changes, NEVER
         for form in shed(self._models.model_set(), self._models.unsendable):
-            message = Outgoing(self._whole, encode(form), retain=True)
+            wire = pack(encode(form), compress=True)
+            message = Outgoing(self._whole, wire.payload, retain=True, encoding=wire.encoding)
             reason = self._oversize(message)
             if reason is None:
                 self._under_way = True
                 self._publish(message, SetToken(self._models.changes))
                 return
+        self.problem = f"the ModelSet is too large to be sent: {reason}"
         if self._said.new("set", str(reason)):
             log.error("the ModelSet is too large to be sent", reason=reason)

@@ -120,6 +120,11 @@ class Uplink:
     # --- what the loop asks
 
     @property
+    def models_error(self) -> str | None:
+        """Why the broker does not have the ModelSet, where it would not take it."""
+        return self._models.problem
+
+    @property
     def idle(self) -> bool:
         """Whether the broker has all that this agent has to say now."""
         busy = self._pace.busy(self._clock()) or not self._models.idle

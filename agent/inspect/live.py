@@ -44,6 +44,7 @@ class LiveStatus(msgspec.Struct, frozen=True, kw_only=True):
     left_alone: str | None = None
     store_error: str | None = None
     subscription_error: str | None = None
+    models_error: str | None = None
     report: Report
     models: ModelSet
 

@@ -124,6 +124,8 @@ def _problems(view: View) -> Iterator[str]:
         yield f"the store takes no change: {live.store_error}"
     if live.subscription_error:
         yield live.subscription_error
+    if live.models_error:
+        yield live.models_error
     if live.behind:
         yield "the store is older than the files: nothing is written before a snapshot is accepted"
 

@@ -7,7 +7,7 @@ import random
 from agent.broker.models import ModelUplink
 from agent.models.outbox import Token
 from agent.models.sync import ModelSync
-from nodecast.messages import ModelOp, Wire, decode
+from nodecast.messages import ModelOp, ModelSet, Wire, decode
 from nodecast.session import Outgoing, Refused
 from nodecast.topics import Topic
 from tests.support.models import database, see, sync_on
@@ -15,13 +15,13 @@ from tests.support.models import database, see, sync_on
 Published = list[tuple[Outgoing, object]]
 
 
-def _uplink(sync: ModelSync, published: Published) -> ModelUplink:
+def _uplink(sync: ModelSync, published: Published, limit: int = 1_000_000) -> ModelUplink:
     return ModelUplink(
         sync,
         ops=Topic("ops"),
         whole=Topic("models"),
         publish=lambda message, token: published.append((message, token)),
-        oversize=lambda _: None,
+        oversize=lambda m: "above the limit" if len(m.payload) > limit else None,
         rng=random.Random(0),
         new_id=lambda: "never",
         renamed=lambda _: None,
