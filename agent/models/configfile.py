@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
@@ -53,6 +54,23 @@ class ConfigReading:
     keep: frozenset[str] = frozenset()
 
 
+class _Twice(dict[str, Any]):
+    """A JSON object with a `key` twice; `names`: every model that it may mean."""
+
+    def __init__(self, pairs: list[tuple[str, Any]], key: str) -> None:
+        super().__init__(pairs)
+        self.key = key
+        self.names = {v for k, v in pairs if k == "modelName" and isinstance(v, str)}
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) == len(pairs):
+        return value
+    counts = Counter(key for key, _ in pairs)
+    return _Twice(pairs, counts.most_common(1)[0][0])
+
+
 def read_config(raw: bytes) -> ConfigReading:
     """The models in the bytes of a config file.
 
@@ -70,6 +88,7 @@ def read_config(raw: bytes) -> ConfigReading:
                 reason = f"the name is at [{seen[name]}] too; the last entry counts"
                 problems.append(EntryProblem(index, name, reason))
             seen[name] = index
+            _check_keys(value)
             entries[name] = _spec(value)
             keep.discard(name)
         except ObjectError as error:
@@ -77,6 +96,8 @@ def read_config(raw: bytes) -> ConfigReading:
             if name is not None:
                 entries.pop(name, None)
                 keep.add(name)
+            elif isinstance(value, _Twice):
+                keep.update(value.names - entries.keys())
     return ConfigReading(entries, tuple(problems), frozenset(keep))
 
 
@@ -87,7 +108,9 @@ def _array(raw: bytes) -> list[Any]:
         raise ConfigFileError("empty; no models at all are written []")
     try:
         text = raw.decode("utf-8-sig")
-        value = json.loads(text, parse_constant=_no_json, parse_int=_integer)
+        value = json.loads(
+            text, object_pairs_hook=_object, parse_constant=_no_json, parse_int=_integer
+        )
     except RecursionError as error:
         raise ConfigFileError("nested too deeply") from error
     except UnicodeDecodeError as error:
@@ -115,6 +138,8 @@ def _name(entry: object) -> str:
         raise ObjectError(f"a JSON {type(entry).__name__}, not an object")
     if "modelName" not in entry:
         raise ObjectError("modelName is missing")
+    if isinstance(entry, _Twice) and len(entry.names) > 1:
+        raise ObjectError("modelName is there twice, with two values: which one is meant?")
     name = entry["modelName"]
     if not isinstance(name, str):
         raise ObjectError(f"modelName is a JSON {type(name).__name__}, not a string")
@@ -129,6 +154,19 @@ def _name(entry: object) -> str:
     if any(unicodedata.category(c) == "Cc" for c in name):
         raise ObjectError(f"modelName {name!r} holds a control character")
     return name
+
+
+def _check_keys(entry: object) -> None:
+    """Raises ObjectError where a key is twice in an object: one of the values would not count."""
+    rest = [entry]
+    while rest:
+        value = rest.pop()
+        if isinstance(value, _Twice):
+            raise ObjectError(f"the key {_shown(value.key)} is twice in one object: leave one")
+        if isinstance(value, dict):
+            rest.extend(value.values())
+        elif isinstance(value, list):
+            rest.extend(value)
 
 
 def _spec(entry: Mapping[str, Any]) -> Spec:

@@ -159,3 +159,29 @@ def test_o5_a_bad_last_entry_of_a_name_counts_too_and_keeps() -> None:
 def test_o5_a_good_last_entry_of_a_name_counts_after_a_bad_one() -> None:
     found = read({"modelName": "a"}, entry("a", "two"))
     assert (set(found.entries), found.keep) == ({"a"}, frozenset())
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        '{"modelName": "b", "modelSpec": {"storageUri": "x"}, "modelSpec": {"storageUri": "y"}}',
+        '{"modelName": "b", "modelSpec": {"storageUri": "x", "storageUri": "y"}}',
+        '{"modelName": "b", "modelSpec": {"storageUri": "x", "more": [{"k": 1, "k": 1}]}}',
+        '{"modelName": "b", "modelName": "b", "modelSpec": {"storageUri": "x"}}',
+    ],
+)
+def test_a_key_twice_in_an_entry_is_a_problem_and_its_model_stays_as_it_is(bad: str) -> None:
+    found = read_config(f"[{json.dumps(entry('a'))}, {bad}]".encode())
+    assert (set(found.entries), found.keep) == ({"a"}, {"b"})
+    (problem,) = found.problems
+    assert (problem.index, problem.name) == (1, "b")
+    assert "is twice in one object" in problem.reason
+
+
+def test_an_entry_with_two_names_keeps_both_models_that_it_may_mean() -> None:
+    bad = '{"modelName": "b", "modelName": "c", "modelName": "a", "modelSpec": {"storageUri": "x"}}'
+    for entries in (f"{json.dumps(entry('a'))}, {bad}", f"{bad}, {json.dumps(entry('a'))}"):
+        found = read_config(f"[{entries}]".encode())
+        assert (set(found.entries), found.keep) == ({"a"}, {"b", "c"})
+        (problem,) = found.problems
+        assert "modelName is there twice, with two values" in problem.reason

@@ -65,3 +65,54 @@ def test_while_the_store_takes_nothing_no_work_is_due_before_its_next_try() -> N
     connection.execute("PRAGMA max_page_count=1000000")
     uplink.work(due, lambda: 20)
     assert any(isinstance(token, Token) for _, token in published)
+
+
+def _shown(published: Published) -> list[tuple[Outgoing, object]]:
+    return [(m, t) for m, t in published if m.topic == "models"]
+
+
+def test_a_model_set_is_compressed_and_so_fits_where_it_would_not() -> None:
+    published: Published = []
+    sync = sync_on(database())
+    uplink = _uplink(sync, published, limit=2000)
+    see(sync, {f"model-{n}": "1" for n in range(100)})
+    uplink.connected(0.0)
+    uplink.release()
+    uplink.work(0.0, lambda: 20)
+    ((message, _),) = _shown(published)
+    found = decode(ModelSet, Wire(message.payload, message.encoding))
+    assert [each.name for each in found.models] == sorted(f"model-{n}" for n in range(100))
+    assert any(each.message for each in found.models)
+    assert uplink.problem is None
+
+
+def test_a_model_set_that_fits_in_no_form_is_a_problem_until_one_does() -> None:
+    published: Published = []
+    sync = sync_on(database())
+    uplink = _uplink(sync, published, limit=100)
+    see(sync, {"a": "1"})
+    uplink.connected(0.0)
+    uplink.release()
+    uplink.work(0.0, lambda: 20)
+    assert _shown(published) == []
+    assert uplink.problem == "the ModelSet is too large to be sent: above the limit"
+    uplink.lost()
+    assert uplink.problem is None
+
+
+def test_a_model_set_that_the_broker_refuses_is_a_problem_until_it_takes_one() -> None:
+    published: Published = []
+    sync = sync_on(database())
+    uplink = _uplink(sync, published)
+    see(sync, {"a": "1"})
+    uplink.connected(0.0)
+    uplink.release()
+    uplink.work(0.0, lambda: 20)
+    ((_, token),) = _shown(published)
+    uplink.refused(Refused(token, "not authorised", 0x87, False), 0.0)
+    assert uplink.problem == "the broker refuses the ModelSet: not authorised"
+    published.clear()
+    uplink.work(60.0, lambda: 20)
+    ((_, token),) = _shown(published)
+    uplink.acknowledged(token)
+    assert uplink.problem is None
