@@ -171,7 +171,7 @@ def test_o5_a_good_last_entry_of_a_name_counts_after_a_bad_one() -> None:
     ],
 )
 def test_a_key_twice_in_an_entry_is_a_problem_and_its_model_stays_as_it_is(bad: str) -> None:
-    found = read_config(f"[{json.dumps(entry('a'))}, {bad}]".encode())
+    found = read_config(f"[{json.dumps(entry('a', 's3://a'))}, {bad}]".encode())
     assert (set(found.entries), found.keep) == ({"a"}, {"b"})
     (problem,) = found.problems
     assert (problem.index, problem.name) == (1, "b")
@@ -180,7 +180,10 @@ def test_a_key_twice_in_an_entry_is_a_problem_and_its_model_stays_as_it_is(bad: 
 
 def test_an_entry_with_two_names_keeps_both_models_that_it_may_mean() -> None:
     bad = '{"modelName": "b", "modelName": "c", "modelName": "a", "modelSpec": {"storageUri": "x"}}'
-    for entries in (f"{json.dumps(entry('a'))}, {bad}", f"{bad}, {json.dumps(entry('a'))}"):
+    for entries in (
+        f"{json.dumps(entry('a', 's3://a'))}, {bad}",
+        f"{bad}, {json.dumps(entry('a', 's3://a'))}",
+    ):
         found = read_config(f"[{entries}]".encode())
         assert (set(found.entries), found.keep) == ({"a"}, {"b", "c"})
         (problem,) = found.problems
