@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from agent.confirm import StoreHealth
 from agent.intake import Accept, Current, Foreign, Refuse, Standing, decide
+from agent.store.confirm import StoreHealth
 from nodecast.errors import MessageError, StoreError
 from nodecast.log import Repeats, logger
 from nodecast.messages import NONE, Refusal, Snapshot, Version, Wire, decode_snapshot

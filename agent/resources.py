@@ -11,20 +11,18 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from agent.confirm import Confirmations, StoreHealth
-from agent.handlers.files import FilesHandler, OrphanFile, failed
-from agent.handlers.outcome import Done, Outcome
-from agent.handlers.tree import DISK_FULL
+from agent.filework import FileWork
+from agent.handlers.files import FilesHandler, OrphanFile
 from agent.intake import Standing
 from agent.orphans import Orphans
 from agent.receiver import Receiver
-from agent.reconciler import Action, Drop, Put, Reconciler
+from agent.reconciler import Reconciler
 from agent.stamp import TreeStamp
-from agent.store.records import Accepted, Row, file_content
+from agent.store.confirm import Confirmations, StoreHealth
+from agent.store.records import Accepted, Row
 from agent.store.resources import ResourceStore
 from nodecast.backoff import Backoff
-from nodecast.errors import ApplyError, StoreBroken, StoreError
-from nodecast.log import Repeats, logger
+from nodecast.log import logger
 from nodecast.messages import Refusal, Snapshot, Wire
 from nodecast.names import BridgeName, NodeName, ResourceKey
 
@@ -67,10 +65,18 @@ class NodeResources:
         self._clock = clock
         self._rng = rng
         self._pacing = pacing
-        self._said = Repeats()
         self._behind = False
         self._health = StoreHealth(pacing.store, rng, self._differs)
         self._confirm = Confirmations(store, self._health)
+        self._files = FileWork(
+            self.reconciler,
+            handler,
+            store,
+            self._stamp,
+            self._confirm,
+            clock=clock,
+            told=self._differs,
+        )
         self._receiver = Receiver(
             self._health,
             clock=clock,
@@ -78,8 +84,6 @@ class NodeResources:
             commit=self._accept,
             told=self._differs,
         )
-        self._written: list[Put] = []  # of this slice, not durable yet
-        self._disk_full = False  # in this slice, for a file
         self._round_due = 0.0
 
     # --- what it says
@@ -180,68 +184,17 @@ class NodeResources:
             self._begin_round()
         while (now := self._clock()) < until and self._step(now):
             pass
-        self._conclude()
-        if self._disk_full:
-            self._disk_full = False
-            self.store.give_room_back()
+        self._files.conclude()
         self._confirm.flush(self._clock())
 
     def _step(self, now: float) -> bool:
         """One action, or one look at a file; False when nothing is due."""
-        action = self.reconciler.next(now)
-        if action is not None:
-            outcome = self._do(action)
-            if isinstance(action, Put) and outcome == Done(changed=True):
-                self._written.append(action)
-            else:
-                self._finish(action, outcome)
+        if self._files.step(now):
             return True
         if not self._orphans.scanning:
             return False
         self.changes += self._orphans.look()
         return True
-
-    def _conclude(self) -> None:
-        """Make durable what this slice has written; only then is it done."""
-        written, self._written = self._written, []
-        outcomes = self._handler.settle(each.key for each in written)
-        for action in written:
-            self._finish(action, outcomes[action.key])
-
-    def _do(self, action: Action) -> Outcome:
-        try:
-            if isinstance(action, Put) and self._handler.holds(action.key, action.sum):
-                return Done(changed=False)
-            self._stamp.ensure()
-            if isinstance(action, Drop):
-                return self._handler.remove(action.key)
-            return self._handler.apply(action.key, file_content(self.store.body(action.key)))
-        except ApplyError as error:
-            return failed(error)
-        except StoreBroken:
-            raise
-        except StoreError as error:
-            return failed(ApplyError("StoreError", str(error)))
-
-    def _finish(self, action: Action, outcome: Outcome) -> None:
-        key = action.key
-        before = self.reconciler.progress_of(key)
-        if isinstance(outcome, Done):
-            if isinstance(action, Drop):
-                self._confirm.removed(key)
-                log.info("resource removed", key=key)
-            else:
-                self._confirm.applied(key, action.sum)
-                if outcome.changed:
-                    log.info("resource written", key=key)
-            self._said.over(key)
-        else:
-            self._disk_full |= outcome.reason == DISK_FULL
-            if self._said.new(key, outcome.reason):
-                why = outcome.message
-                log.warning("resource not applied", key=key, reason=outcome.reason, why=why)
-        self.reconciler.finished(action, outcome, self._clock())
-        self.changes += before != self.reconciler.progress_of(key)
 
     # --- accepting
 
@@ -299,7 +252,7 @@ class NodeResources:
         unconfirmed = self.accepted.unconfirmed
         for key in self.reconciler.keys() - self.store.rows.keys():
             self.reconciler.forget(key)
-            self._said.over(key)
+            self._files.forget(key)
         for key, row in self.store.rows.items():
             want = None if row.leaving else row.sum
             self.reconciler.want(key, want, now, blocked=self._blocked(row, unconfirmed))
