@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 
 from bridge.catalog import Catalog, Delta
@@ -18,19 +18,19 @@ from bridge.charge import LISTING_WAIT, Charge, Identity, Phase
 from bridge.feedback import Feedback
 from bridge.holding import Holding
 from bridge.listing import Listing
-from bridge.objects import ObjectRecord
 from bridge.own_topics import BridgePort, OwnTopics
 from bridge.placement import Rules
 from bridge.policy import Policy
 from bridge.publisher import Publisher
 from bridge.settle import Settle
+from bridge.source_log import SourceLog
 from bridge.sources.events import Changed, Findings, Listed, SourceEvent
 from bridge.tokens import LEDGER, Control, SnapshotToken
 from bridge.writer import SnapshotWriter
 from nodecast.errors import InvalidName
-from nodecast.log import Repeats, logger
+from nodecast.log import logger
 from nodecast.messages import Wire
-from nodecast.names import KindName, NodeName, ResourceKey, node_name
+from nodecast.names import KindName, NodeName, node_name
 from nodecast.session import (
     Acknowledged,
     Connected,
@@ -66,7 +66,7 @@ class Bridge:
         self._topics = topics
         self._port = port
         self._wall_clock = wall_clock
-        self._said = Repeats()
+        self._log = SourceLog()
         self.catalog = Catalog(rules)
         self.holding = Holding(rules, self.catalog, policy.hold)
         self.charge = Charge(identity)
@@ -109,45 +109,19 @@ class Bridge:
             case Findings():
                 pass  # said by the source, which knows the places
             case Changed(key, record):
-                self._say_refused({key: record})
+                self._log.objects({key: record})
                 self._changed(self.catalog.apply({key: record}), now)
             case Listed(kind, _, objects):
                 self.holding.listed(event)
                 if objects is not None:
-                    self._say_refused(dict.fromkeys(self.catalog.keys(kind)) | dict(objects))
+                    self._log.objects(dict.fromkeys(self.catalog.keys(kind)) | dict(objects))
                     self._changed(self.catalog.replace(kind, objects), now)
-                self._say_status(event)
+                self._log.listed(event)
                 self.publisher.recheck()
 
     def _changed(self, delta: Delta, now: float) -> None:
         self.holding.changed(delta, now)
         self.publisher.dirty(delta.dirty)
-
-    def _say_refused(self, records: Mapping[ResourceKey, ObjectRecord | None]) -> None:
-        """Say which of these cannot be placed, and which now can or are gone."""
-        for key, record in records.items():
-            if record is not None and record.problem:
-                if self._said.new(key, record.problem):
-                    log.warning(
-                        "object refused, it goes to no node",
-                        key=key,
-                        place=record.place,
-                        reason=record.problem,
-                    )
-            elif self._said.over(key) and record is not None:
-                log.info("object is served now", key=key)
-
-    def _say_status(self, listed: Listed) -> None:
-        if listed.reason:
-            if self._said.new(listed.kind, listed.reason):
-                log.error(
-                    "kind cannot be seen in full: it is held, nodes keep what they have of it",
-                    kind=listed.kind,
-                    status=listed.status.value,
-                    reason=listed.reason,
-                )
-        elif self._said.over(listed.kind):
-            log.info("kind is seen in full again", kind=listed.kind)
 
     def may_connect(self, waited: float) -> bool:
         """Whether enough is known to take charge, `waited` seconds after the start."""
@@ -275,6 +249,7 @@ class Bridge:
 
     def work(self, now: float) -> float:
         """Do what is due; the monotonic second at which to be called again at the latest."""
+        self._log.flush()
         if self.charge.phase is Phase.LISTING:
             self._finish_listing(now)
         self._update_holding(now)

@@ -13,6 +13,7 @@ import orjson
 from bridge.app import App
 from bridge.config import BridgeSettings
 from bridge.inspect import Picture, look, render
+from bridge.placement import Rules
 from nodecast.command import common_options, run_command, settings_of, version_option
 from nodecast.errors import EXIT_OK, EXIT_PROBLEM, InvalidName, SessionError, SettingsError
 from nodecast.log import one_line
@@ -52,8 +53,9 @@ def run(config: Path | None, adopt: bool, **flags: Any) -> None:
 def check(config: Path | None, **flags: Any) -> int:
     """Say what would be served, and what is wrong: settings, manifests, broker."""
     settings = settings_of(BridgeSettings, config, flags)
-    picture = look(_manifests(settings), settings.placement())
-    for line in _findings(picture):
+    rules = settings.placement()
+    picture = look(_manifests(settings), rules)
+    for line in _findings(picture, rules):
         print(one_line(line))
     try:
         reach(settings.mqtt)
@@ -71,7 +73,8 @@ def check(config: Path | None, **flags: Any) -> int:
 def render_command(config: Path | None, node: str | None, as_json: bool, **flags: Any) -> int:
     """Show what each node would have. Needs no broker. Exits 1 where not all could be read."""
     settings = settings_of(BridgeSettings, config, flags)
-    picture = look(_manifests(settings), settings.placement())
+    rules = settings.placement()
+    picture = look(_manifests(settings), rules)
     try:
         nodes = [node_name(node)] if node is not None else picture.nodes
     except InvalidName as error:
@@ -81,10 +84,11 @@ def render_command(config: Path | None, node: str | None, as_json: bool, **flags
         print(orjson.dumps(data, option=orjson.OPT_INDENT_2).decode())
         return EXIT_OK if picture.reading.complete else EXIT_PROBLEM
     for each in nodes:
-        print(each)
-        for record in picture.catalog.on_node(each):
+        records = picture.catalog.on_node(each)
+        print(each if records else f"{each}: nothing names this node")
+        for record in records:
             print(f"  {record.key}  ({record.place})")
-    for line in _wrong(picture):
+    for line in _wrong(picture, rules):
         print(one_line(line), file=sys.stderr)
     return EXIT_OK if picture.reading.complete else EXIT_PROBLEM
 
@@ -101,7 +105,7 @@ def _manifests(settings: BridgeSettings) -> Path:
     return Path(settings.manifests)
 
 
-def _findings(picture: Picture) -> Iterator[str]:
+def _findings(picture: Picture, rules: Rules) -> Iterator[str]:
     catalog = picture.catalog
     kinds = sorted({record.kind for record in catalog.records()})
     for kind in kinds:
@@ -111,12 +115,14 @@ def _findings(picture: Picture) -> Iterator[str]:
         yield f"node       {node}: {len(catalog.on_node(node))} objects"
     for record in picture.nowhere:
         yield f"nowhere    {record.key} ({record.place}): no node named, nothing takes it along"
-    yield from _wrong(picture)
+    yield from _wrong(picture, rules)
 
 
-def _wrong(picture: Picture) -> Iterator[str]:
+def _wrong(picture: Picture, rules: Rules) -> Iterator[str]:
     for kind, count in sorted(picture.reading.skipped.items()):
-        yield f"skipped    {kind}: {count} objects, no placement rule"
+        short = kind.partition(".")[0]
+        hint = f": the rule for {short!r} has no group" if short in rules.kinds else ""
+        yield f"skipped    {kind}: {count} objects, no placement rule{hint}"
     for problem in picture.refused:
         key = f" {problem.key}:" if problem.key and problem.key not in problem.reason else ""
         yield f"refused    {problem.place}:{key} {problem.reason}"

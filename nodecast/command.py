@@ -18,8 +18,11 @@ import msgspec
 
 from nodecast import __version__
 from nodecast.errors import EXIT_OK, EXIT_PROBLEM, EXIT_USAGE, NodecastError
-from nodecast.log import one_line, set_up
-from nodecast.settings import load
+from nodecast.log import logger, one_line, set_up
+from nodecast.settings import describe, load
+from nodecast.settings_errors import unknown_variables
+
+log = logger(__name__)
 
 F = TypeVar("F", bound=Callable[..., Any])
 S = TypeVar("S", bound=msgspec.Struct)
@@ -58,6 +61,8 @@ def settings_of(kind: type[S], config: Path | None, flags: Mapping[str, Any]) ->
     given["mqtt.url"] = given.pop("mqtt_url", None)
     settings = load(kind, config, os.environ, given)
     set_up(getattr(settings, "log_format", "text"), getattr(settings, "log_level", "info"))
+    for line in unknown_variables(os.environ, list(describe(kind))):
+        log.warning(line)
     return settings
 
 

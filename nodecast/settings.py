@@ -8,7 +8,6 @@ and the key.
 
 from __future__ import annotations
 
-import difflib
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -20,6 +19,7 @@ import msgspec
 import orjson
 
 from nodecast.errors import SettingsError
+from nodecast.settings_errors import explain, say, where
 
 PREFIX = "NODECAST_"
 _WEEK = 7 * 24 * 3600.0
@@ -50,6 +50,11 @@ class Setting:
         plain = set(_plain(self.type))
         return not any(get_origin(t) in (list, dict, tuple) or _is_struct(t) for t in plain)
 
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The only values that it takes; empty where it takes any of its type."""
+        return tuple(each for each in _plain(self.type) if isinstance(each, str))
+
 
 def load(
     kind: type[S],
@@ -63,7 +68,8 @@ def load(
     """
     tree = _read(path) if path else {}
     origin: dict[str, str] = {}
-    for setting in describe(kind):
+    settings = list(describe(kind))
+    for setting in settings:
         name = setting.variable
         if setting.scalar and environ and name in environ:
             _put(tree, setting.key, _from_text(setting, environ[name], f"variable {name}"))
@@ -75,11 +81,11 @@ def load(
     try:
         return msgspec.convert(tree, kind)
     except msgspec.ValidationError as error:
-        raise SettingsError(_explain(error, kind, path, origin)) from error
+        raise SettingsError(explain(error, settings, path, origin)) from error
     except SettingsError as error:  # of a type's own check; it begins with the key
         begins = re.findall(r"^[\w.]+", str(error))
-        where = _where(begins[0] if begins else "", path, origin)
-        raise SettingsError(f"{where}: {error}") from error
+        at = where(begins[0] if begins else "", path, origin)
+        raise SettingsError(f"{at}: {error}") from error
 
 
 def describe(kind: type[msgspec.Struct], table: str = "") -> Iterator[Setting]:
@@ -108,6 +114,8 @@ def sample(kind: type[msgspec.Struct], title: str) -> str:
             table = head
         lines.append("")
         lines += [f"# {part}" for part in setting.description.splitlines()]
+        if setting.choices:
+            lines.append(f"# One of: {', '.join(setting.choices)}")
         if setting.scalar:
             lines.append(f"# Variable: {setting.variable}")
         lines.append(_assignment(name, setting.default))
@@ -141,38 +149,12 @@ def _put(tree: dict[str, Any], key: str, value: Any) -> None:
     tree[name] = value
 
 
-def _from_text(setting: Setting, text: str, where: str) -> Any:
+def _from_text(setting: Setting, text: str, at: str) -> Any:
     try:
         return msgspec.convert(text, setting.type, strict=False)
     except msgspec.ValidationError as error:
-        raise SettingsError(f"{where} ({setting.key}): {error}") from error
-
-
-def _explain(
-    error: msgspec.ValidationError,
-    kind: type[msgspec.Struct],
-    path: Path | None,
-    origin: Mapping[str, str],
-) -> str:
-    reason, _, place = str(error).partition(" - at `$")
-    key = place.rstrip("`").lstrip(".")
-    where = _where(key, path, origin)
-    missing = re.search(r"missing required field `(\w+)`", reason)
-    unknown = re.search(r"unknown field `(.+)`", reason)
-    if missing:
-        full = f"{key}.{missing[1]}".lstrip(".")
-        variable = PREFIX + full.upper().replace(".", "_")
-        return f"{where}: {full} is not set; give it in the file, or as {variable}"
-    if unknown:
-        names = [s.key.rpartition(".")[2] for s in describe(kind)]
-        close = difflib.get_close_matches(unknown[1], names, 1)
-        hint = f"; did you mean {close[0]}?" if close else ""
-        return f"{where}: {f'{key}.{unknown[1]}'.lstrip('.')} is no setting{hint}"
-    return f"{where}: {key or 'top level'}: {reason}"
-
-
-def _where(key: str, path: Path | None, origin: Mapping[str, str]) -> str:
-    return origin.get(key) or (f"settings file {path}" if path else "settings")
+        reason = say(str(error), setting.choices)
+        raise SettingsError(f"{at} ({setting.key}): {reason}") from error
 
 
 def _plain(annotation: Any) -> Iterator[Any]:

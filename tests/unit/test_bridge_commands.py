@@ -163,3 +163,28 @@ def test_without_the_bridges_packages_one_line_says_what_to_install() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 69
     assert done.stderr == "nodecast-bridge: yaml is missing: pip install 'nodecast[bridge]'\n"
+
+
+def test_a_node_that_nothing_names_is_said_so(manifests: Path, capsys: Output) -> None:
+    assert run("render", "--manifests", manifests, "--node", "nobody") == 0
+    assert capsys.readouterr().out == "nobody: nothing names this node\n"
+
+
+def test_a_rule_without_its_group_is_told(manifests: Path, tmp_path: Path, capsys: Output) -> None:
+    camera = {"apiVersion": "example.com/v1", "kind": "Camera", "metadata": {"name": "c"}}
+    (manifests / "camera.json").write_text(json.dumps(camera))
+    config = tmp_path / "bridge.toml"
+    config.write_text('[[rules]]\nkind = "Camera"\n')
+    run("check", "--manifests", manifests, "--config", config)
+    assert (
+        "skipped    Camera.example.com: 1 objects, no placement rule:"
+        " the rule for 'Camera' has no group\n" in capsys.readouterr().out
+    )
+
+
+def test_the_readmes_rules_can_be_used_as_they_stand(tmp_path: Path, manifests: Path) -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    config = tmp_path / "bridge.toml"
+    config.write_text(readme.partition("```toml\n")[2].partition("```")[0])
+    assert "[[rules]]" in config.read_text()
+    assert run("render", "--manifests", manifests, "--config", config) == 0
