@@ -249,6 +249,7 @@ class App:
         resources = self._resources
         return (
             self._uplink.connected,
+            self._session.failure,
             self._uplink.subscription_error,
             self._uplink.models_error,
             self._models.changes,
@@ -268,6 +269,7 @@ class App:
             broker=self._settings.mqtt.url,
             connected=self._uplink.connected and not stopped,
             since=self._since,
+            failure=None if stopped else self._session.failure,
             written=self._text(now),
             stopped=stopped,
             ready=self._ready,
@@ -278,6 +280,7 @@ class App:
             models_error=self._uplink.models_error,
             report=build_report(resources, self._node, self._instance, 0, now, self._text),
             models=self._models.model_set(),
+            config_problems=self._models.config_problems,
         )
 
     # --- the way out

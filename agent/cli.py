@@ -63,7 +63,10 @@ def run(config: Path | None, **flags: Any) -> None:
 @agent.command()
 @_options
 def check(config: Path | None, **flags: Any) -> int:
-    """Say what is wrong before a run: settings, state directory, model config, broker."""
+    """Say what is wrong before a run.
+
+    It looks at the settings, the state directory, the model config, and the broker.
+    """
     settings = settings_of(AgentSettings, config, flags)
     found = [
         _check_settings(settings),
@@ -78,7 +81,7 @@ def check(config: Path | None, **flags: Any) -> int:
 @_options
 @_JSON
 def status(config: Path | None, as_json_: bool, **flags: Any) -> int:
-    """Show how the agent of a state directory is; needs only the disk."""
+    """Show how this node's agent is; needs only the disk."""
     view = look_at(settings_of(AgentSettings, config, flags).state)
     if as_json_:
         _print_json(as_json(view))
@@ -95,7 +98,7 @@ def status(config: Path | None, as_json_: bool, **flags: Any) -> int:
 @_JSON
 @click.argument("key", required=False)
 def resources(config: Path | None, as_json_: bool, key: str | None, **flags: Any) -> int:
-    """List the resources of this node, or show the one with KEY; needs only the disk."""
+    """List the resources of this node, or show KEY; disk only."""
     state = settings_of(AgentSettings, config, flags).state
     if key is not None:
         return _show_resource(state, key)
@@ -198,7 +201,7 @@ def _check_broker(settings: AgentSettings) -> bool:
     except SessionError as error:
         print(f"broker       {error}")
         return False
-    print(f"broker       {settings.mqtt.url}: reached")
+    print(f"broker       {settings.mqtt.url}: reached (login only; topics not tried)")
     return True
 
 

@@ -51,6 +51,8 @@ class Foreign:
     reason: str
 
 
+_FIRST = Version(1, 1)
+
 Decision = Accept | Current | Refuse | Foreign
 
 
@@ -59,20 +61,17 @@ def decide(standing: Standing, snapshot: Snapshot, *, retained: bool) -> Decisio
     of now)."""
     if snapshot.bridge != standing.bridge:
         return Foreign(
-            f"it is from bridge {snapshot.bridge!r}, this agent is of {standing.bridge!r}"
+            f"it is from bridge {snapshot.bridge!r}, this agent is of {standing.bridge!r}: set the"
+            f" agent's bridge to {snapshot.bridge!r}, or let {standing.bridge!r} serve this node"
         )
     if snapshot.node != standing.node:
         return Foreign(f"it is for node {snapshot.node!r}, this is {standing.node!r}")
     if snapshot.version.epoch < 1 or snapshot.version.revision < 1:
-        return Refuse(f"version {_text(snapshot.version)} is below 1.1")
+        return Refuse(f"{snapshot.version} is below {_FIRST}")
     if snapshot.version > standing.version:
         return Accept(live=not retained)
     if snapshot.version < standing.version:
-        return Refuse(f"older than the accepted {_text(standing.version)}")
+        return Refuse(f"older than the accepted {standing.version}")
     if snapshot.digest != standing.digest:
         return Refuse("the accepted version with another digest")
     return Accept(live=not retained) if standing.incomplete else Current()
-
-
-def _text(version: Version) -> str:
-    return f"{version.epoch}.{version.revision}"

@@ -51,7 +51,10 @@ def run(config: Path | None, adopt: bool, **flags: Any) -> None:
 @bridge.command()
 @_options
 def check(config: Path | None, **flags: Any) -> int:
-    """Say what would be served, and what is wrong: settings, manifests, broker."""
+    """Say what would be served, and what is wrong.
+
+    It looks at the settings, the manifests, and the broker.
+    """
     settings = settings_of(BridgeSettings, config, flags)
     rules = settings.placement()
     picture = look(_manifests(settings), rules)
@@ -59,7 +62,7 @@ def check(config: Path | None, **flags: Any) -> int:
         print(one_line(line))
     try:
         reach(settings.mqtt)
-        print(f"broker     {settings.mqtt.url}: reached")
+        print(f"broker     {settings.mqtt.url}: reached (login only; topics not tried)")
     except SessionError as error:
         print(f"broker     {error}")
         return EXIT_PROBLEM

@@ -29,7 +29,8 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class LiveStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """`since`: when the connection came or went. Times are times of day."""
+    """`since`: when the connection came or went; `failure`: why there is none. Times are times of
+    day."""
 
     version: str
     instance: str
@@ -37,6 +38,7 @@ class LiveStatus(msgspec.Struct, frozen=True, kw_only=True):
     broker: str
     connected: bool
     since: str
+    failure: str | None = None
     written: str
     stopped: bool = False
     ready: bool = False
@@ -47,6 +49,7 @@ class LiveStatus(msgspec.Struct, frozen=True, kw_only=True):
     models_error: str | None = None
     report: Report
     models: ModelSet
+    config_problems: tuple[str, ...] = ()
 
 
 class LiveFile:

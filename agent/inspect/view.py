@@ -19,9 +19,10 @@ from agent.broker.report import OMITTED, ORPHAN
 from agent.inspect.disk import DiskState, read_models, read_state, reading
 from agent.inspect.live import LiveStatus, read_live
 from agent.lock import agent_runs
+from agent.models.modelset import SHOWN_PROBLEMS
 from agent.reconciler import State
 from agent.store.records import Row
-from nodecast.messages import NONE, ModelSet, ResourceReport
+from nodecast.messages import NONE, ModelSet, ResourceReport, Version
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,12 @@ def _problems(view: View) -> Iterator[str]:
     config = view.models.config
     if config.state == "invalid":
         yield f"model config {config.path}: {config.message}"
-    if live is None or not view.running:
+    if live is None:
+        return
+    yield from _bad_entries(live.config_problems, config.path)
+    if live.left_alone:
+        yield f"what the broker keeps for this node is left alone: {live.left_alone}"
+    if not view.running:
         return
     if live.store_error:
         yield f"the store takes no change: {live.store_error}"
@@ -130,6 +136,13 @@ def _problems(view: View) -> Iterator[str]:
         yield "the store is older than the files: nothing is written before a snapshot is accepted"
 
 
+def _bad_entries(problems: Sequence[str], path: str) -> Iterator[str]:
+    for each in problems[:SHOWN_PROBLEMS]:
+        yield f"model config {path}: {each}"
+    if (rest := len(problems) - SHOWN_PROBLEMS) > 0:
+        yield f"model config {path}: and {rest} more"
+
+
 def summary(view: View) -> list[tuple[str, str]]:
     """(what, how) lines of `status`."""
     live, accepted = view.live, view.disk.accepted
@@ -139,15 +152,14 @@ def summary(view: View) -> list[tuple[str, str]]:
     lines += [
         ("bridge", accepted.bridge or "-"),
         ("snapshot", _snapshot(view)),
+        *_held(sorted(accepted.held)),
         ("resources", _counts(each.state for each in view.resources)),
         ("models", _counts(each.state for each in view.models.models)),
         ("model config", _config(view)),
     ]
-    if live is not None and live.left_alone:
-        lines.append(("left alone", live.left_alone))
-    elif live is not None and (refused := live.report.refused) is not None:
-        version = f"{refused.epoch}.{refused.revision}"
-        lines.append(("refused", f"snapshot {version}: {refused.reason}"))
+    if live is not None and not live.left_alone and (refused := live.report.refused) is not None:
+        version = Version(refused.epoch, refused.revision)
+        lines.append(("refused", f"snapshot of {version}: {refused.reason}"))
     return lines
 
 
@@ -161,30 +173,38 @@ def _agent(view: View) -> str:
 def _broker(view: View, live: LiveStatus) -> str:
     if not view.running:
         return f"{live.broker}, not connected"
-    return f"{live.broker}, {'' if live.connected else 'not '}connected since {live.since}"
+    if live.connected:
+        return f"{live.broker}, connected since {live.since}"
+    reason = f": {live.failure}" if live.failure else ""
+    return f"{live.broker}, not connected since {live.since}{reason}"
 
 
 def _snapshot(view: View) -> str:
     accepted = view.disk.accepted
     if accepted.version == NONE:
-        connected = view.running and view.live is not None and view.live.connected
-        return "connected, but no snapshot ever seen" if connected else "none accepted yet"
-    text = f"{accepted.version.epoch}.{accepted.version.revision}, digest {accepted.digest}"
+        live = view.live if view.running else None
+        nothing_came = live is not None and live.connected and live.report.refused is None
+        unseen = nothing_came and live is not None and not live.left_alone
+        return "connected, but no snapshot ever seen" if unseen else "none accepted yet"
+    text = f"{accepted.version}, digest {accepted.digest}"
     incomplete = view.live.report.incomplete if view.live else accepted.damaged
     if incomplete:
         text += ", incomplete: the bridge is asked to say it again"
-    if accepted.held:
-        text += f", held: {', '.join(sorted(accepted.held))}"
     return text
+
+
+def _held(kinds: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The kinds that take nothing away now, one a line."""
+    for index, kind in enumerate(kinds):
+        yield "" if index else "held", kind
 
 
 def _config(view: View) -> str:
     config = view.models.config
-    return " ".join(
-        part
-        for part in (config.state, config.path, config.message and f"({config.message})")
-        if part
-    )
+    if view.live is not None and (bad := len(view.live.config_problems)):
+        return f"ok but for {bad} {'entry' if bad == 1 else 'entries'} {config.path}"
+    message = config.message and f"({config.message})"
+    return " ".join(part for part in (config.state, config.path, message) if part)
 
 
 def _counts(states: Iterable[str]) -> str:
@@ -205,6 +225,7 @@ def as_json(view: View) -> dict[str, Any]:
         "broker": live.broker if live else None,
         "connected": bool(view.running and live and live.connected),
         "since": live.since if live else None,
+        "failure": live.failure if live and view.running else None,
         "epoch": accepted.version.epoch,
         "revision": accepted.version.revision,
         "digest": accepted.digest,

@@ -91,6 +91,13 @@ class ModelSync:
         refused = {n for n in self._outbox.refused if n not in held or held[n].spec is None}
         return frozenset(refused | {name for name, each in held.items() if each.failure})
 
+    @property
+    def config_problems(self) -> tuple[str, ...]:
+        """What is wrong with entries of a config file that reads, each told for itself."""
+        if self._config.state != "ok":
+            return ()
+        return tuple(str(each) for each in self._reading.problems)
+
     def model_set(self) -> ModelSet:
         """The ModelSet of this moment."""
         return model_set(

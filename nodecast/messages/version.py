@@ -22,6 +22,10 @@ class Version(NamedTuple):
     epoch: int
     revision: int
 
+    def __str__(self) -> str:
+        """For people: `1796056168.1` would read as a number."""
+        return f"epoch {self.epoch} revision {self.revision}"
+
     def next_in(self, epoch: int) -> Version:
         """The next version that is greater than this one and not below `epoch`.
 

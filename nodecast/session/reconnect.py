@@ -26,7 +26,7 @@ password, not authorised, banned, authentication method, another server."""
 class Reconnect:
     """`due` is the time (of the caller's clock) from which the next attempt may begin."""
 
-    __slots__ = ("_pauses", "_repeats", "_takeovers", "_who", "due")
+    __slots__ = ("_pauses", "_repeats", "_takeovers", "_who", "due", "failure")
 
     def __init__(self, pauses: Pauses, client_id: str) -> None:
         self._pauses = pauses
@@ -34,13 +34,17 @@ class Reconnect:
         self._repeats = Repeats()
         self._takeovers = 0
         self.due = float("-inf")
+        self.failure: str | None = None
+        """Why there is no connection, as the last attempt or the last connection ended."""
 
     def succeeded(self) -> int:
         """A CONNACK said yes; how many failures are over with it."""
+        self.failure = None
         return self._repeats.over("connect") + self._repeats.over("refused")
 
     def failed(self, reason: str, now: float) -> None:
         """There was no connection: no name, no route, no listener, no CONNACK."""
+        self.failure = reason
         self._takeovers = 0
         pause = self._wait(self._pauses.pause(), now)
         if self._repeats.new("connect", reason):
@@ -50,6 +54,7 @@ class Reconnect:
 
     def refused(self, reason: str, code: int, now: float) -> None:
         """The CONNACK said no."""
+        self.failure = f"the broker refused the connection: {reason}"
         self._takeovers = 0
         lasting = code in _FOR_A_PERSON
         pause = self._wait(self._pauses.long_pause() if lasting else self._pauses.pause(), now)
@@ -63,8 +68,9 @@ class Reconnect:
                 do="check user name, password file and the broker's rules" if lasting else "wait",
             )
 
-    def lost(self, sign: Sign, lived: float, proved: bool, now: float) -> None:
+    def lost(self, reason: str, sign: Sign, lived: float, proved: bool, now: float) -> None:
         """A connection ended after `lived` seconds; `proved`: something was acknowledged in it."""
+        self.failure = reason
         if sign is Sign.TAKEN_OVER or (sign is Sign.CLOSED and lived < SHORT_LIFE):
             self._takeovers += 1
         else:

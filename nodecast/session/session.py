@@ -90,6 +90,11 @@ class Session:
         """Bytes of the largest PUBLISH (see `wire_size`), as configured, said or learnt."""
         return self._sending.limit
 
+    @property
+    def failure(self) -> str | None:
+        """Why there is no connection now, as it was seen last; None while nothing has failed."""
+        return self._reconnect.failure
+
     def wake(self) -> None:
         """Make a waiting `poll`, or the next one, return. Any thread, or a signal handler."""
         self._woken = True
@@ -291,7 +296,7 @@ class Session:
             reason=reason,
             unacknowledged=len(tokens),
         )
-        self._reconnect.lost(sign, now - self._opened_at, self._proved, now)
+        self._reconnect.lost(reason, sign, now - self._opened_at, self._proved, now)
 
     def _drop_link(self) -> None:
         if self._link is not None:

@@ -9,6 +9,7 @@ import sqlite3
 from pathlib import Path
 from types import SimpleNamespace
 
+import click
 import msgspec
 import orjson
 import pytest
@@ -20,6 +21,7 @@ from agent.inspect.live import LiveFile, LiveStatus
 from agent.lock import agent_runs, locked
 from agent.store.database import open_database
 from agent.store.models import SCHEMA
+from bridge.cli import bridge
 from nodecast.command import run_command
 from nodecast.errors import EXIT_PROBLEM, SettingsError, StateDirInUse, StoreError
 from nodecast.messages import ConfigState, ModelEntry, ModelSet, Report, ResourceReport
@@ -73,7 +75,7 @@ def test_status_of_a_stopped_agent_needs_only_the_disk(
     assert _run(device, "status") == 1
     out = capsys.readouterr().out
     assert "agent         not running" in out
-    assert "snapshot      5.1," in out
+    assert "snapshot      epoch 5 revision 1, digest " in out
     assert "resources     2 Applied" in out
 
 
@@ -87,6 +89,67 @@ def test_status_of_a_running_agent_shows_its_connection(
     assert "running since then" in out
     assert "mqtt://b, connected since noon" in out
     assert "1 Requested" in out
+
+
+def test_status_says_why_there_is_no_connection(
+    device: Device, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _status(device, connected=False, failure="the broker refused the connection: Not authorized")
+    with locked(device.state):
+        _run(device, "status")
+        out = capsys.readouterr().out
+        _run(device, "status", "--json")
+    reason = "the broker refused the connection: Not authorized"
+    assert f"mqtt://b, not connected since noon: {reason}\n" in out
+    assert orjson.loads(capsys.readouterr().out)["failure"] == reason
+
+
+def test_a_message_that_is_left_alone_is_a_problem(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    device = Device(tmp_path)
+    device.start()
+    device.opened.connection.executescript(SCHEMA)
+    device.kill()
+    _status(device, left_alone="it is from bridge 'default'")
+    with locked(device.state):
+        assert _run(device, "status") == 1
+    out = capsys.readouterr().out
+    assert "problem       what the broker keeps for this node is left alone: it is from" in out
+    assert "snapshot      none accepted yet" in out
+
+
+def test_bad_entries_of_the_model_config_are_problems(
+    device: Device, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _status(device, config_problems=tuple(f"[{n}]: no spec" for n in range(12)))
+    with locked(device.state):
+        assert _run(device, "status") == 1
+    out = capsys.readouterr().out
+    assert "model config  ok but for 12 entries /m/models.json\n" in out
+    assert "problem       model config /m/models.json: [9]: no spec\n" in out
+    assert "[10]" not in out
+    assert "problem       model config /m/models.json: and 2 more\n" in out
+
+
+def test_held_kinds_are_told_one_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    device = Device(tmp_path)
+    device.start()
+    device.receive(snapshot((5, 1), [], held=("B.x", "A.x")))
+    device.opened.connection.executescript(SCHEMA)
+    device.kill()
+    _run(device, "status")
+    assert "held          A.x\n              B.x\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("group", [agent, bridge])
+def test_every_command_is_told_in_a_line_that_is_not_cut_short(
+    group: click.Group, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command(group, ["--help"]) == 0
+    out = capsys.readouterr().out
+    assert "Commands:" in out
+    assert "..." not in out.partition("Commands:")[2]
 
 
 def test_status_names_what_failed_with_its_reason(
@@ -208,7 +271,7 @@ def test_check_names_every_problem(tmp_path: Path, capsys: pytest.CaptureFixture
     assert run_command(agent, ["check", *arguments]) == 1
     out = capsys.readouterr().out
     assert "modelSpec is missing" in out
-    assert "broker" in out
+    assert "broker       cannot connect to 127.0.0.1:" in out
     assert not (tmp_path / "new").exists()
 
 

@@ -98,6 +98,15 @@ def test_f5_a_file_that_vanished_before_a_restart_keeps_the_models() -> None:
     assert models(again)["a"].state == "Requested"
 
 
+def test_the_problems_of_entries_are_told_one_by_one_while_the_file_reads() -> None:
+    sync = start(sync_on(database()), {"a": "1"})
+    assert sync.config_problems == ()
+    sync.seen(ConfigSeen(b'[{"modelName": "b"}, 5]'))
+    assert [each.split(":")[0] for each in sync.config_problems] == ["[0] 'b'", "[1]"]
+    sync.seen(ConfigSeen(b"["))
+    assert sync.config_problems == ()
+
+
 def test_o4_a_bad_entry_is_shown_at_the_file_and_at_its_model() -> None:
     sync = start(sync_on(database()), {"a": "1", "b": "1"})
     deliver(sync)

@@ -304,6 +304,21 @@ def test_a_refused_login_waits_long_and_is_said_once(
     assert stage.owner.events == []
 
 
+def test_the_last_failure_is_kept_until_there_is_a_connection(stage: Stage) -> None:
+    assert stage.session.failure is None
+    stage.owner.until(lambda: stage.attempted(1))
+    assert stage.session.failure == "nobody listens"
+    stage.network.link().refuse(0x86, "Bad user name or password")
+    stage.clock.now += 121
+    stage.owner.until(lambda: stage.attempted(2))
+    stage.owner.until(lambda: stage.session._link is None)
+    assert stage.session.failure == "the broker refused the connection: Bad user name or password"
+    link = stage.up()
+    assert stage.session.failure is None
+    stage.down(link, reason="keep alive")
+    assert stage.session.failure == "keep alive"
+
+
 def test_no_connack_in_time_is_a_failed_attempt(stage: Stage) -> None:
     link = stage.network.link()
     stage.owner.until(lambda: stage.session._link is link)
