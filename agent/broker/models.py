@@ -126,16 +126,26 @@ class ModelUplink:
 
     def refused(self, event: Refused, now: float) -> None:
         if isinstance(event.token, OpToken):
-            self._models.refused(event.token, event.reason, too_large=event.too_large)
+            why = event.reason
+            if not event.too_large:
+                why = f"{self._ops}: {why}; {event.remedy}"
+            self._models.refused(event.token, why, too_large=event.too_large)
             if not event.too_large:
                 self._resumes.again(now)
         elif isinstance(event.token, SetToken):
             self._under_way, self._shown = False, None
             # Too large: the limit is known now, and the next form is smaller.
             self._due = now if event.too_large else now + 30 * SET_PAUSE
-            self.problem = f"the broker refuses the ModelSet: {event.reason}"
+            self.problem = (
+                f"the broker refuses the ModelSet on {self._whole}: {event.reason}; {event.remedy}"
+            )
             if self._said.new("set", str(event.code)):
-                log.warning("the broker refuses the ModelSet", reason=event.reason)
+                log.warning(
+                    "the broker refuses the ModelSet",
+                    topic=self._whole,
+                    reason=event.reason,
+                    do=event.remedy,
+                )
 
     # --- work
 

@@ -108,7 +108,12 @@ class OwnState:
             return
         self._births.again(now)
         if self._said.new("birth", str(event.code)):
-            log.warning("the broker refuses the birth", reason=event.reason)
+            log.warning(
+                "the broker refuses the birth",
+                topic=self._topic,
+                reason=event.reason,
+                do=event.remedy,
+            )
 
     def shown(self, presence: Presence | None, *, retained: bool, now: float) -> None:
         """What `state` says now; None: nothing, or nothing that reads."""

@@ -81,7 +81,12 @@ class Reporter:
         """The broker did not take a report; after a limit is known a smaller one goes at once."""
         self.pace.refused(now, again=event.too_large)
         if self._said.new("report", str(event.code)):
-            log.warning("the broker refuses the report", reason=event.reason)
+            log.warning(
+                "the broker refuses the report",
+                topic=self._topic,
+                reason=event.reason,
+                do=event.remedy,
+            )
 
     def _outgoing(self, wire: Wire) -> Outgoing:
         return Outgoing(self._topic, wire.payload, retain=True, encoding=wire.encoding)

@@ -184,9 +184,13 @@ class Uplink:
     def _subscribed(self, event: Subscribed, now: float) -> None:
         needed = self._topics.resources(self._me.node)
         if needed in event.refused:
-            self.subscription_error = f"the broker does not let this node subscribe to {needed}"
+            self.subscription_error = (
+                f"the broker does not let this node subscribe to {needed}: look at the broker's ACL"
+            )
             if self._said.new("subscribe"):
-                log.error("subscription refused, tried again", topic=needed)
+                log.error(
+                    "subscription refused, tried again", topic=needed, do="look at the broker's ACL"
+                )
             self._subscribes.again(now)
         else:
             self.subscription_error = None

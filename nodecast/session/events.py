@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 PACKET_TOO_LARGE = 0x95
 """The reason code of MQTT 5 §2.4 for a packet above the receiver's limit."""
+NOT_AUTHORIZED = 0x87
+"""The reason code for a topic that the broker's rules close to this client."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,11 @@ class Refused:
     reason: str
     code: int
     too_large: bool
+
+    @property
+    def remedy(self) -> str:
+        """Where a person finds out more."""
+        return "look at the broker's " + ("ACL" if self.code == NOT_AUTHORIZED else "log")
 
 
 @dataclass(frozen=True, slots=True)

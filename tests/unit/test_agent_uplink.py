@@ -41,6 +41,17 @@ def test_a_connection_subscribes_to_the_own_topics_alone_with_state_last(rig: Ri
     assert [each.filter for each in filters] == [MODELS, RESOURCES, BRIDGE_STATE, STATE]
 
 
+@pytest.mark.parametrize(("topic", "what"), [(STATE, "the birth"), (STATUS, "the report")])
+def test_a_refusal_names_the_topic_and_what_to_do(
+    rig: Rig, caplog: pytest.LogCaptureFixture, topic: str, what: str
+) -> None:
+    rig.connect()
+    rig.refuse(topic)
+    (line,) = [str(vars(r)) for r in caplog.records if f"refuses {what}" in r.getMessage()]
+    assert topic in line
+    assert "look at the broker's ACL" in line
+
+
 def test_every_connection_brings_birth_and_report(rig: Rig) -> None:
     for _ in range(2):
         rig.connect()

@@ -110,7 +110,9 @@ def test_a_model_set_that_the_broker_refuses_is_a_problem_until_it_takes_one() -
     uplink.work(0.0, lambda: 20)
     ((_, token),) = _shown(published)
     uplink.refused(Refused(token, "not authorised", 0x87, False), 0.0)
-    assert uplink.problem == "the broker refuses the ModelSet: not authorised"
+    assert uplink.problem == (
+        "the broker refuses the ModelSet on models: not authorised; look at the broker's ACL"
+    )
     published.clear()
     uplink.work(60.0, lambda: 20)
     ((_, token),) = _shown(published)
