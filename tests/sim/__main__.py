@@ -57,21 +57,34 @@ def trace(seed: int, world: str) -> int:
     return bool(fleet.violations)
 
 
+def usage() -> int:
+    print(__doc__, file=sys.stderr)
+    print("Worlds:", ", ".join(WORLDS), file=sys.stderr)
+    print("Rules:", ", ".join(RULES), file=sys.stderr)
+    return 64
+
+
+def _seeds(text: str) -> range | None:
+    """`200` or `1000-2000`; None for anything else."""
+    first, _, last = text.rpartition("-")
+    if not last.isdecimal() or not (first or "0").isdecimal():
+        return None
+    return range(int(first or 0), int(last))
+
+
 def main(arguments: list[str]) -> int:
-    if arguments[:1] == ["--trace"] and len(arguments) == 3:
+    if arguments[:1] == ["--trace"]:
+        if len(arguments) != 3 or not arguments[1].isdecimal() or arguments[2] not in WORLDS:
+            return usage()
         return trace(int(arguments[1]), arguments[2])
     rules: list[str | None] = [None]
     if arguments[:1] == ["--without"] and len(arguments) > 2:
         rules = [*RULES] if arguments[1] == "each" else [arguments[1]]
         arguments = arguments[2:]
     worlds = arguments[1:] or list(WORLDS)
-    if not arguments or not set(worlds) <= WORLDS.keys() or not {*rules} <= {None, *RULES}:
-        print(__doc__, file=sys.stderr)
-        print("Worlds:", ", ".join(WORLDS), file=sys.stderr)
-        print("Rules:", ", ".join(RULES), file=sys.stderr)
-        return 64
-    first, _, last = arguments[0].rpartition("-")
-    seeds = range(int(first or 0), int(last))
+    seeds = _seeds(arguments[0]) if arguments else None
+    if seeds is None or not set(worlds) <= WORLDS.keys() or not {*rules} <= {None, *RULES}:
+        return usage()
     bad = [each for rule in rules for each in worlds if not sweep(each, seeds, rule)]
     return 1 if bad else 0
 
