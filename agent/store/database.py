@@ -32,6 +32,7 @@ META = "CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NU
 # SQLITE_ERROR: our own statements do not fit the tables, so they are not the tables we made.
 _BROKEN = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR})
 _LARGE = 256 * 1024  # bytes of a transaction that may fill a disk
+_MARGIN = 1024 * 1024  # bytes that a large transaction leaves to the small ones after it
 _PRIMARY = 0xFF  # an extended result code holds its primary code in the low byte
 
 
@@ -66,6 +67,7 @@ def transaction(connection: sqlite3.Connection, what: str, size: int = 0) -> Ite
     if size > _LARGE:
         # What is in the -wal already could not leave it any more once this has filled the disk.
         _checkpoint(connection, "PASSIVE")
+        _check_room(connection, what, size)
     try:
         connection.execute("BEGIN IMMEDIATE")
         yield
@@ -96,6 +98,26 @@ def _checkpoint(connection: sqlite3.Connection, how: str) -> None:
             connection.execute(f"PRAGMA busy_timeout={round(BUSY_S * 1000)}")
     except sqlite3.Error as error:  # whatever is wrong, the next transaction says it
         log.debug("no checkpoint", how=how, error=error)
+
+
+def _check_room(connection: sqlite3.Connection, what: str, size: int) -> None:
+    """Raises StoreError where `size` bytes find no room twice, in the -wal and then in the store.
+
+    With room for the first alone they would stay in the -wal, and a disk that is full of it takes
+    nothing any more that could make it smaller.
+    """
+    path = connection.execute("PRAGMA database_list").fetchone()[2]
+    try:
+        disk = os.statvfs(path)
+    except OSError as error:
+        log.debug("room not known", path=path, error=error)
+        return
+    needed = 2 * size + _MARGIN
+    if disk.f_bavail * disk.f_frsize < needed:
+        raise StoreError(
+            f"cannot {what}: it needs {needed} bytes of room on the disk of {path}; free some"
+            " space; it is tried again"
+        )
 
 
 def _primary(error: sqlite3.Error) -> int | None:

@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -115,3 +116,23 @@ def test_e6_a_start_gives_back_what_a_killed_agent_left(device: Device, tmp_path
     assert (other / "agent.db-wal").stat().st_size == 0
     assert opened.connection.execute("SELECT key FROM resources").fetchall() == [(A,)]
     opened.connection.close()
+
+
+def test_e6_a_large_snapshot_waits_for_room_for_its_log_and_its_store_and_a_small_one_goes_on(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free = 3_000_000
+    monkeypatch.setattr(
+        os, "statvfs", lambda _: SimpleNamespace(f_bavail=free // 1000, f_frsize=1000)
+    )
+    before = _wal(device)
+    device.receive(snapshot((5, 2), [resource(A, 2), resource(BIG, "y" * 1_200_000)]))
+    assert "bytes of room on the disk" in (device.agent.store_error or "")
+    assert _wal(device) == before or _wal(device) == 0
+    assert device.values == {A: 1}
+    device.receive(snapshot((5, 3), [resource(A, 3)]))
+    assert device.agent.store_error is None
+    assert device.values == {A: 3}
+    free = 4_000_000
+    device.receive(snapshot((5, 4), [resource(A, 3), resource(BIG, "y" * 1_200_000)]))
+    assert set(device.values) == {A, BIG}
