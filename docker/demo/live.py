@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from picture import Picture, picture
-from stage import Stage
+from stage import WITHOUT_AGENT, Stage
 from table import clip, draw
 from waiting import Interrupted
 
@@ -24,17 +24,12 @@ _ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"  # a screen of i
 
 
 def notes(stage: Stage) -> list[str]:
-    """What to try."""
-    datasets = stage.manifests.directory / "datasets.yaml"
-    models = stage.nodes["edge-a"].models.path
+    """What to try, in few lines: a terminal of 24 shows the whole table below them."""
     return [
-        "To see it move, edit these files (copies: they go when the demo ends):",
-        f"  {datasets}",
-        "    nodeName of crane-vibration: edge-a, and its job and two Models go along",
-        f"  {models}",
-        "    add, change or remove a model, and its ops appear",
-        f"The agents' disks: {stage.directory}/edge-*/state/resources",
-        "Ctrl-C ends the demo.",
+        f"In {stage.directory} (it goes when Ctrl-C ends the demo), edit",
+        "  manifests/datasets.yaml    set nodeName of crane-vibration to edge-a",
+        "  edge-a/models/models.json  add, change or remove a model: its ops appear",
+        f"Broker {stage.broker.url}; logs/bridge.log says why a manifest failed",
     ]
 
 
@@ -69,7 +64,7 @@ def show(stage: Stage) -> None:
     if terminal:
         _write(_ENTER)
     else:
-        print("\n".join(notes(stage)), flush=True)
+        print("\n".join([*notes(stage), f"{WITHOUT_AGENT} has no agent, on purpose."]), flush=True)
     try:
         while True:
             for each in stage.watched:
@@ -77,7 +72,7 @@ def show(stage: Stage) -> None:
             now = picture(stage.observer.view(), _disks(stage))
             changed = changes.take(now, time.monotonic())
             if terminal:
-                _redraw(draw(now, changes.fresh(time.monotonic()), notes(stage)))
+                _redraw(now, changes.fresh(time.monotonic()), notes(stage))
             else:
                 for node, what, state in changed:
                     print(f"{node:<8} {what}: {state.partition('|')[0]}", flush=True)
@@ -107,9 +102,10 @@ def _marks(now: Picture) -> Iterator[tuple[tuple[str, str], str]]:
         yield (op.node, f"#{op.seq}"), op.text
 
 
-def _redraw(lines: list[str]) -> None:
+def _redraw(now: Picture, fresh: set[tuple[str, str]], above: list[str]) -> None:
     """Over what is there, line by line, so that nothing flickers."""
     size = shutil.get_terminal_size()
+    lines = draw(now, fresh, above, size.lines - 1)
     shown = [clip(line, size.columns) + _CLEAR_LINE for line in lines[: size.lines - 1]]
     _write(_HOME + "\r\n".join(shown) + "\r\n" + _CLEAR_BELOW)
 

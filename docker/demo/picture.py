@@ -15,6 +15,7 @@ from observer import View
 Disks = Mapping[str, Mapping[str, Mapping[str, Any]]]
 """The resources on the disk of each node with an agent, by key."""
 
+NO_AGENT = "no agent"
 ON_DISK = "on disk"
 AT_BROKER = "at broker"
 
@@ -82,7 +83,7 @@ def _node(name: str, view: View, disk: Mapping[str, Mapping[str, Any]] | None) -
     snapshot, report = view.snapshots.get(name), view.reports.get(name)
     models = view.models.get(name)
     if presence is None:
-        agent = "no agent" if disk is None else "not seen"
+        agent = NO_AGENT if disk is None else "not seen"
     else:
         agent = "online" if presence.online else "offline"
     return NodePicture(

@@ -1,16 +1,18 @@
-"""The live table as lines of text. Pure: a picture, what changed lately, and a width go in."""
+"""The live table as lines of text. Pure: a picture, what changed lately, and a size go in."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from enum import Enum
 
-from picture import AT_BROKER, ON_DISK, NodePicture, Picture, ResourceLine
+from picture import AT_BROKER, NO_AGENT, ON_DISK, NodePicture, Picture, ResourceLine
 
 SHOWN_OPS = 8
 _HEADINGS = ("NODE", "AGENT", "REV", "RESOURCE", "STATE")
 _WIDTHS = (7, 9, 7, 42)  # 80 columns with the longest state
 _MODELS = 40
+_LEAST_BELOW = 5
+"""Lines that models and ops have however many resources there are: a heading and four."""
 _RESET = "\x1b[0m"
 
 Cell = tuple[str, "Style"]
@@ -27,18 +29,36 @@ class Style(Enum):
     BAD = "\x1b[31m"
 
 
-def draw(picture: Picture, fresh: Collection[tuple[str, str]], notes: Sequence[str]) -> list[str]:
-    """The table; `fresh`: (node, key) of what changed lately; `notes` stand above it, where a low
-    terminal shows them too."""
-    lines = [
-        paint(f"nodecast demo   bridge {picture.bridge}, broker {picture.broker}", Style.BOLD),
-        *notes,
-        "",
-        paint(_row(_HEADINGS), Style.DIM),
-    ]
+def draw(
+    picture: Picture, fresh: Collection[tuple[str, str]], notes: Sequence[str], height: int
+) -> list[str]:
+    """The table in `height` lines; `fresh`: (node, key) of what changed lately; `notes` stand above
+    it. What does not fit is counted where it is missing."""
+    above = [paint(_title(picture), Style.BOLD), *notes]
+    nodes = [paint(_row(_HEADINGS), Style.DIM)]
     for node in picture.nodes:
-        lines += _node(node, fresh)
-    return [*lines, "", *_models(picture, fresh)]
+        nodes += _node(node, fresh)
+    models = list(_models(picture, fresh))
+    spare = max(0, height - len(above) - len(nodes) - len(models))
+    low, high = [""] * (spare > 0), [""] * (spare > 1)
+    below = _cut(models, max(_LEAST_BELOW, height - len(above) - len(nodes)))
+    nodes = _cut(nodes, height - len(above) - len(below))
+    return [*above, *high, *nodes, *low, *below]
+
+
+def _title(picture: Picture) -> str:
+    alone = ", ".join(node.name for node in picture.nodes if node.agent == NO_AGENT)
+    purpose = f"; {alone}: no agent, on purpose" if alone else ""
+    return f"nodecast demo   bridge {picture.bridge}, broker {picture.broker}{purpose}"
+
+
+def _cut(lines: list[str], height: int) -> list[str]:
+    """The first of `lines`, and how many are left out."""
+    if len(lines) <= max(height, 2):
+        return lines
+    kept = lines[: max(height, 2) - 1]
+    left = len(lines) - len(kept)
+    return [*kept, paint(f"... {left} lines more: they need a higher terminal", Style.DIM)]
 
 
 def paint(text: str, style: Style) -> str:

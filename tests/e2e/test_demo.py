@@ -122,6 +122,14 @@ def test_a_part_that_dies_fails_the_demo_and_ends_the_others(started: Demo) -> N
     assert started.children() == {}
 
 
+def test_the_live_demo_says_where_its_broker_and_logs_are_and_what_has_no_agent(
+    started: Demo,
+) -> None:
+    started.says("Broker mqtt://127.0.0.1:")
+    started.says("logs/bridge.log")
+    started.says("edge-c has no agent, on purpose")
+
+
 def test_an_edited_manifest_shows_in_the_live_demo(started: Demo) -> None:
     (manifest,) = started.directory.glob("*/manifests/datasets.yaml")
     text = manifest.read_text().replace("nodeName: edge-c", "nodeName: edge-a")

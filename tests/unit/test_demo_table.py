@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -34,6 +35,22 @@ def demo() -> Iterator[Any]:
 def snapshot(*keys: str) -> Snapshot:
     resources = tuple(Resource(parse_key(key), NEW, b"{}") for key in keys)
     return Snapshot("default", "i", "edge-a", Version(7, 2), NEW, resources)
+
+
+def lines_of(demo: Any, *, resources: int, models: int, ops: int, height: int = 23) -> list[str]:
+    """The live table with its notes, without its colours."""
+    shapes = demo("picture")
+    lines = tuple(shapes.ResourceLine(KEY, "on disk", NEW) for _ in range(resources))
+    had = tuple(shapes.ModelLine(f"m{n}", "Requested") for n in range(models))
+    node = shapes.NodePicture("edge-a", shapes.NO_AGENT, "1", lines, had)
+    done = tuple(shapes.OpLine("edge-a", n + 1, "load m") for n in range(ops))
+    picture = shapes.Picture("connected", "not seen", (node,), done)
+    directory = Path("/tmp/nodecast-demo-abcdefgh")
+    stage = SimpleNamespace(
+        directory=directory, broker=SimpleNamespace(url="mqtt://127.0.0.1:12345")
+    )
+    drawn = demo("table").draw(picture, set(), demo("live").notes(stage), height)
+    return [re.sub(r"\x1b\[[\d;]*m", "", line) for line in drawn]
 
 
 def view(demo: Any, wanted: Snapshot | None, **known: Any) -> Any:
@@ -82,11 +99,40 @@ def test_the_longest_line_of_the_demo_fits_into_80_columns(demo: Any) -> None:
     key = "LifelongLearningJob.sedna.io/port/cold-store-energy"
     picture = demo("picture").picture(view(demo, snapshot(key)), {})
 
-    lines = [re.sub(r"\x1b\[[\d;]*m", "", line) for line in demo("table").draw(picture, set(), [])]
+    lines = [
+        re.sub(r"\x1b\[[\d;]*m", "", line) for line in demo("table").draw(picture, set(), [], 99)
+    ]
     assert [line for line in lines if len(line) > 80] == []
     assert any(
         line.endswith("LifelongLearningJob port/cold-store-energy at broker") for line in lines
     )
+
+
+def test_the_whole_demo_with_a_model_more_fits_into_24_lines(demo: Any) -> None:
+    shown = lines_of(demo, resources=12, models=4, ops=4)
+
+    assert len(shown) <= 23
+    assert [line for line in shown if "lines more" in line] == []
+    assert [len(line) <= 80 for line in shown] == [True] * len(shown)
+    assert sum("#" in line for line in shown) == 4
+
+
+def test_a_low_terminal_says_how_much_is_missing_and_still_shows_models_and_ops(demo: Any) -> None:
+    shown = lines_of(demo, resources=40, models=9, ops=6)
+
+    assert len(shown) == 23
+    assert [line for line in shown if "lines more" in line] == [
+        "... 29 lines more: they need a higher terminal",
+        "... 6 lines more: they need a higher terminal",
+    ]
+    assert "#6 load m" in "".join(shown)
+
+
+def test_a_high_terminal_parts_the_tables(demo: Any) -> None:
+    shown = lines_of(demo, height=60, resources=2, models=1, ops=1)
+
+    assert [shown.index(""), shown.count("")] == [5, 2]
+    assert "on purpose" in shown[0]
 
 
 def test_a_clipped_line_counts_what_is_seen_and_ends_its_style(demo: Any) -> None:
