@@ -56,7 +56,7 @@ def test_m8_after_fifty_kills_the_disk_is_the_snapshot_and_no_model_op_is_missin
             _change_objects(fleet, rng)
             _change_models(agent, models, rng)
             if life % WORKING == 0:
-                _work(agent)
+                _work(fleet, agent, models, rng)
             _live(rng)
             _change_objects(fleet, rng)
             _change_models(agent, models, rng)
@@ -73,11 +73,15 @@ def _live(rng: random.Random) -> None:
     threading.Event().wait(rng.uniform(*LIVES))
 
 
-def _work(agent: Agent) -> None:
+def _work(fleet: Fleet, agent: Agent, models: dict[str, str], rng: random.Random) -> None:
     """A life that comes to its work, however slow the machine is: what changed is taken and sent.
 
-    Kills that all came before the store was open would show nothing.
+    Kills that all came before the store was open would show nothing. What is new here was never
+    there before: two random changes, one on each side of a kill, may come to nothing.
     """
+    fleet.put(dataset("d0", "edge0", url=f"/{rng.randrange(10**6)}"))
+    models["m0"] = f"s3://{rng.randrange(10**6)}"
+    agent.models(models)
     agent.says("snapshot accepted", since=agent.started_at)
     agent.says("model ops sent", since=agent.started_at)
 
