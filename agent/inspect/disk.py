@@ -20,7 +20,7 @@ from agent.models.modelset import model_set
 from agent.models.outbox import Outbox
 from agent.store.database import FILE, as_text
 from agent.store.models import ModelStore
-from agent.store.records import Accepted, Row, read_accepted, read_row
+from agent.store.records import RECORDS, Accepted, Row, read_accepted, read_row
 from nodecast.errors import StoreError
 from nodecast.messages import ConfigState, ModelSet
 from nodecast.names import ResourceKey
@@ -91,7 +91,7 @@ def read_state(connection: sqlite3.Connection) -> DiskState:
     store = connection.execute("SELECT value FROM meta WHERE key = 'store'").fetchone()
     record = connection.execute("SELECT * FROM accepted").fetchone()
     accepted, reason = read_accepted(record, record[1] if record else "")
-    found = [read_row(each) for each in connection.execute("SELECT * FROM resources")]
+    found = [read_row(each) for each in connection.execute(RECORDS)]
     rows = {each.key: each for each in found if isinstance(each, Row)}
     return DiskState(
         store[0] if store else "", accepted, rows, len(found) - len(rows) + bool(reason)
@@ -100,7 +100,7 @@ def read_state(connection: sqlite3.Connection) -> DiskState:
 
 def read_body(connection: sqlite3.Connection, key: ResourceKey) -> bytes | None:
     """The JSON of a resource, None where there is none. Raises StoreError for a bad record."""
-    record = connection.execute("SELECT * FROM resources WHERE key = ?", (key,)).fetchone()
+    record = connection.execute(f"{RECORDS} WHERE resources.key = ?", (key,)).fetchone()
     if record is None:
         return None
     row, body = read_row(record), record[1]

@@ -157,6 +157,8 @@ def _connect(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute("PRAGMA journal_size_limit=4194304")
+        # Some builds of SQLite write zeros over what is deleted: as much room as to write it.
+        connection.execute("PRAGMA secure_delete=FAST")
     except sqlite3.Error:
         connection.close()
         raise

@@ -19,7 +19,15 @@ from typing import Any
 import orjson
 
 from agent.store.database import give_room_back, transaction, translated
-from agent.store.records import Accepted, Row, content_sum, file_content, read_accepted, read_row
+from agent.store.records import (
+    RECORDS,
+    Accepted,
+    Row,
+    content_sum,
+    file_content,
+    read_accepted,
+    read_row,
+)
 from nodecast.log import logger
 from nodecast.messages import Resource, Snapshot
 from nodecast.names import ResourceKey
@@ -33,7 +41,9 @@ CREATE TABLE IF NOT EXISTS accepted (
     damaged INTEGER NOT NULL, unconfirmed INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS resources (
     key TEXT PRIMARY KEY, body BLOB, digest TEXT NOT NULL, sum TEXT NOT NULL, uid TEXT,
-    generation INTEGER, leaving INTEGER NOT NULL, applied TEXT) WITHOUT ROWID;
+    generation INTEGER) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS progress (
+    key TEXT PRIMARY KEY, leaving INTEGER NOT NULL, applied TEXT) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS set_aside (
     id INTEGER PRIMARY KEY, key, body, reason TEXT NOT NULL);
 """
@@ -110,7 +120,7 @@ class ResourceStore:
             return
         with transaction(self._db, "note what is on disk"):
             self._db.executemany(
-                "UPDATE resources SET applied = ? WHERE key = ?",
+                "UPDATE progress SET applied = ? WHERE key = ?",
                 [(row.applied, key) for key, row in rows.items()],
             )
         self.rows.update(rows)
@@ -121,7 +131,8 @@ class ResourceStore:
         if not gone:
             return
         with transaction(self._db, "note what was removed"):
-            self._db.executemany("DELETE FROM resources WHERE key = ?", [(k,) for k in gone])
+            for key in gone:
+                self._delete(key)
         for key in gone:
             del self.rows[key]
 
@@ -163,14 +174,21 @@ class ResourceStore:
 
     def _write_row(self, key: ResourceKey, row: Row | None, body: bytes | None) -> None:
         if row is None:
-            self._db.execute("DELETE FROM resources WHERE key = ?", (key,))
+            self._delete(key)
             return
+        before = self.rows.get(key)
+        if before is None or before.digest != row.digest:
+            self._db.execute(
+                "INSERT OR REPLACE INTO resources VALUES (?, ?, ?, ?, ?, ?)",
+                (key, body, row.digest, row.sum, row.uid, row.generation),
+            )
         self._db.execute(
-            "INSERT INTO resources VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET"
-            " body = coalesce(excluded.body, body), digest = excluded.digest, sum = excluded.sum,"
-            " uid = excluded.uid, generation = excluded.generation, leaving = excluded.leaving",
-            (key, body, row.digest, row.sum, row.uid, row.generation, row.leaving, row.applied),
+            "INSERT OR REPLACE INTO progress VALUES (?, ?, ?)", (key, row.leaving, row.applied)
         )
+
+    def _delete(self, key: ResourceKey) -> None:
+        for table in ("resources", "progress"):
+            self._db.execute(f"DELETE FROM {table} WHERE key = ?", (key,))
 
     def _remember(self, changed: Mapping[ResourceKey, Row | None]) -> None:
         for key, row in changed.items():
@@ -199,7 +217,7 @@ class ResourceStore:
     def _load(self, bridge: str) -> None:
         try:
             record = self._db.execute("SELECT * FROM accepted").fetchone()
-            records = self._db.execute("SELECT * FROM resources").fetchall()
+            records = self._db.execute(RECORDS).fetchall()
         except sqlite3.Error as error:
             raise translated(error, "read the resources") from error
         bad: list[tuple[Any, Any, str]] = []
@@ -232,7 +250,8 @@ class ResourceStore:
                         f"INSERT INTO set_aside (key, body, reason) VALUES ({where}, ?, ?)",
                         (_raw(key), _raw(body), reason),
                     )
-                    self._db.execute(f"DELETE FROM resources WHERE key = {where}", (_raw(key),))
+                    for table in ("resources", "progress"):
+                        self._db.execute(f"DELETE FROM {table} WHERE key = {where}", (_raw(key),))
                 self._db.execute(
                     "DELETE FROM set_aside WHERE id NOT IN"
                     " (SELECT id FROM set_aside ORDER BY id DESC LIMIT ?)",

@@ -136,3 +136,16 @@ def test_e6_a_large_snapshot_waits_for_room_for_its_log_and_its_store_and_a_smal
     free = 4_000_000
     device.receive(snapshot((5, 4), [resource(A, 3), resource(BIG, "y" * 1_200_000)]))
     assert set(device.values) == {A, BIG}
+
+
+def test_e6_how_far_a_large_resource_is_costs_no_room_for_its_content(device: Device) -> None:
+    body = resource(BIG, "y" * 2_000_000)
+    device.agent.receive(snapshot((5, 2), [resource(A), body]), retained=False)
+    device.agent.store.give_room_back()
+    device.settle()
+    assert device.states()[BIG] == "Applied"
+    assert 0 < _wal(device) < 100_000
+    device.agent.store.give_room_back()
+    device.receive(snapshot((5, 3), [resource(A)]))
+    assert set(device.values) == {A}
+    assert 0 < _wal(device) < 100_000
