@@ -91,6 +91,9 @@ class TableHandler:
     def stamp(self) -> Stamp | None:
         return self._files.stamp
 
+    def stamped(self) -> bool:
+        return self._files.stamp is not None
+
     def write_stamp(self, stamp: Stamp) -> None:
         self._files.stamp = stamp
 
