@@ -83,8 +83,11 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         if self.retry_min > self.retry_max:
             raise SettingsError(f"retry_min ({self.retry_min:g}) is above retry_max: lower it")
         for name in ("state_dir", "resources_dir", "model_config_dir"):
-            if getattr(self, name) == "":
+            path = getattr(self, name)
+            if path == "":
                 raise SettingsError(f"{name} is empty: give a directory")
+            if path is not None and not path.isprintable():
+                raise SettingsError(f"{name} {path!r} is no printable text: reports must name it")
 
     @property
     def node_name(self) -> NodeName:

@@ -85,8 +85,8 @@ class Feedback:
             "answering a report",
             node=node,
             because=judgement.name.lower(),
-            reported=f"{report.epoch}.{report.revision}",
-            published=f"{state.version.epoch}.{state.version.revision}",
+            reported=report.version,
+            published=state.version,
         )
         if judgement is Judgement.AHEAD:
             self._publisher.renew(node, report.version)

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from msgspec import Meta
 
+from agent.config import AgentSettings
 from bridge.config import BridgeSettings
 from nodecast.errors import SettingsError
 from nodecast.settings import PositiveSeconds, Seconds, describe, load, sample
@@ -226,3 +227,9 @@ def test_a_variable_that_looks_like_a_settings_is_told() -> None:
     assert unknown_variables(environ, settings) == [
         "variable NODECAST_LINK_URLS is no setting; did you mean NODECAST_LINK_URL?"
     ]
+
+
+@pytest.mark.parametrize("value", ["/state\udcff", "/sta\nte"])
+def test_a_directory_that_reports_could_not_name_is_refused(value: str) -> None:
+    with pytest.raises(SettingsError, match="state_dir .* is no printable text"):
+        load(AgentSettings, None, {}, {"node": "n", "state_dir": value})
