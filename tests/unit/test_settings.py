@@ -231,5 +231,5 @@ def test_a_variable_that_looks_like_a_settings_is_told() -> None:
 
 @pytest.mark.parametrize("value", ["/state\udcff", "/sta\nte"])
 def test_a_directory_that_reports_could_not_name_is_refused(value: str) -> None:
-    with pytest.raises(SettingsError, match="state_dir .* is no printable text"):
+    with pytest.raises(SettingsError, match="is no printable text"):
         load(AgentSettings, None, {}, {"node": "n", "state_dir": value})
