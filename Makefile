@@ -9,6 +9,9 @@ PYTHON ?= python3.11
 INSTALLED := $(VENV)/.installed
 MOVED := $(if $(filter $(CURDIR),$(shell cat $(INSTALLED) 2>/dev/null)),,moved)
 
+# Tests at a time: they wait more than they work, for brokers and processes of their own.
+JOBS ?= 3
+
 .DEFAULT_GOAL := help
 .PHONY: moved help setup broker unit-checker check format test bench demo clean
 
@@ -39,7 +42,7 @@ format: $(INSTALLED) ## format the code, and mend what the linter can mend
 	$(BIN)/ruff check --fix .
 
 test: $(INSTALLED) unit-checker broker ## run every test (ARGS='tests/unit -k settle' for some)
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(ARGS)
 
 bench: $(INSTALLED) broker ## run the benchmarks and print their table
 	$(BIN)/python -m tests.bench $(ARGS)
