@@ -12,7 +12,7 @@ from tests.bench.fleet import Fleet, dataset, dataset_of_snapshot
 from tests.bench.table import median, print_table
 from tests.support.mosquitto import Broker
 
-ROUNDS = 5
+ROUNDS = 9
 
 
 def changed_nodes(directory: Path, nodes: int = 5000) -> None:
