@@ -36,7 +36,7 @@ def dataset(index: int, node: int, content: str, padding: int) -> ObjectRecord:
 
 def dataset_of_snapshot(node: int, content: str, size: int) -> ObjectRecord:
     """An object that makes its node's snapshot nearly `size` bytes."""
-    return dataset(node, node, content, size - 386)
+    return dataset(node, node, content, size - 390)
 
 
 class Fleet:
