@@ -11,7 +11,6 @@ import queue
 import random
 import secrets
 import time
-from pathlib import Path
 
 from bridge.bridge import Bridge
 from bridge.charge import Identity, Phase
@@ -19,7 +18,7 @@ from bridge.config import BridgeSettings
 from bridge.sources.events import SourceEvent
 from bridge.sources.manifests import ManifestsSource
 from nodecast import __version__
-from nodecast.errors import SettingsError, SourceError, Superseded
+from nodecast.errors import SourceError, Superseded
 from nodecast.log import logger
 from nodecast.names import bridge_name
 from nodecast.session import Session
@@ -40,8 +39,7 @@ class App:
 
     def __init__(self, settings: BridgeSettings, *, adopt: bool = False) -> None:
         """Raises SettingsError."""
-        if settings.manifests is None:
-            raise SettingsError("no source: give --manifests DIR, or manifests in the settings")
+        directory = settings.directory
         self._settings = settings
         self._name = bridge_name(settings.bridge)
         self._inbox: queue.SimpleQueue[SourceEvent | BaseException] = queue.SimpleQueue()
@@ -56,7 +54,7 @@ class App:
             rng=rng,
         )
         self._source = ManifestsSource(
-            Path(settings.manifests),
+            directory,
             rules,
             self._emit,
             fail=self._emit,

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 
-from bridge.catalog import Catalog, Delta
+from bridge.catalog import Catalog
 from bridge.charge import LISTING_WAIT, Charge, Identity, Phase
 from bridge.feedback import Feedback
 from bridge.holding import Holding
 from bridge.listing import Listing
+from bridge.objects import ObjectRecord
 from bridge.own_topics import BridgePort, OwnTopics
 from bridge.placement import Rules
 from bridge.policy import Policy
@@ -30,7 +31,7 @@ from bridge.writer import SnapshotWriter
 from nodecast.errors import InvalidName
 from nodecast.log import logger
 from nodecast.messages import Wire
-from nodecast.names import KindName, NodeName, node_name
+from nodecast.names import KindName, NodeName, ResourceKey, node_name
 from nodecast.session import (
     Acknowledged,
     Connected,
@@ -109,17 +110,17 @@ class Bridge:
             case Findings():
                 pass  # said by the source, which knows the places
             case Changed(key, record):
-                self._log.objects({key: record})
-                self._changed(self.catalog.apply({key: record}), now)
+                self._apply({key: record}, now)
             case Listed(kind, _, objects):
                 self.holding.listed(event)
                 if objects is not None:
-                    self._log.objects(dict.fromkeys(self.catalog.keys(kind)) | dict(objects))
-                    self._changed(self.catalog.replace(kind, objects), now)
+                    self._apply(self.catalog.changes(kind, objects), now)
                 self._log.listed(event)
                 self.publisher.recheck()
 
-    def _changed(self, delta: Delta, now: float) -> None:
+    def _apply(self, changes: Mapping[ResourceKey, ObjectRecord | None], now: float) -> None:
+        self._log.objects(changes)
+        delta = self.catalog.apply(changes)
         self.holding.changed(delta, now)
         self.publisher.dirty(delta.dirty)
 

@@ -69,9 +69,6 @@ class Catalog:
         """What belongs on a node, by key."""
         return [self._records[key] for key in sorted(self._on.get(node, ()))]
 
-    def keys(self, kind: KindName) -> frozenset[ResourceKey]:
-        return frozenset(self._of_kind[kind])
-
     def count(self, kind: KindName) -> int:
         """How many objects of a kind there are."""
         return len(self._of_kind[kind])
@@ -91,13 +88,14 @@ class Catalog:
 
     # -- what changes it
 
-    def replace(self, kind: KindName, objects: Mapping[ResourceKey, ObjectRecord]) -> Delta:
-        """Make `objects` all there is of a kind: what a list says."""
+    def changes(
+        self, kind: KindName, objects: Mapping[ResourceKey, ObjectRecord]
+    ) -> dict[ResourceKey, ObjectRecord | None]:
+        """What to apply so that `objects` are all there is of a kind: what a list says."""
         changes: dict[ResourceKey, ObjectRecord | None] = {
             key: record for key, record in objects.items() if self._records.get(key) is not record
         }
-        changes |= dict.fromkeys(self._of_kind[kind] - objects.keys())
-        return self.apply(changes)
+        return changes | dict.fromkeys(self._of_kind[kind] - objects.keys())
 
     def apply(self, changes: Mapping[ResourceKey, ObjectRecord | None]) -> Delta:
         """Put or (None) remove objects, and place what that touches."""

@@ -15,7 +15,7 @@ from bridge.config import BridgeSettings
 from bridge.inspect import Picture, look, render
 from bridge.placement import Rules
 from nodecast.command import common_options, run_command, settings_of, version_option
-from nodecast.errors import EXIT_OK, EXIT_PROBLEM, InvalidName, SessionError, SettingsError
+from nodecast.errors import EXIT_OK, EXIT_PROBLEM, InvalidName, SessionError
 from nodecast.log import one_line
 from nodecast.names import node_name
 from nodecast.session import reach
@@ -57,7 +57,7 @@ def check(config: Path | None, **flags: Any) -> int:
     """
     settings = settings_of(BridgeSettings, config, flags)
     rules = settings.placement()
-    picture = look(_manifests(settings), rules)
+    picture = look(settings.directory, rules)
     for line in _findings(picture, rules):
         print(one_line(line))
     try:
@@ -77,7 +77,7 @@ def render_command(config: Path | None, node: str | None, as_json: bool, **flags
     """Show what each node would have. Needs no broker. Exits 1 where not all could be read."""
     settings = settings_of(BridgeSettings, config, flags)
     rules = settings.placement()
-    picture = look(_manifests(settings), rules)
+    picture = look(settings.directory, rules)
     try:
         nodes = [node_name(node)] if node is not None else picture.nodes
     except InvalidName as error:
@@ -100,12 +100,6 @@ def render_command(config: Path | None, node: str | None, as_json: bool, **flags
 def config() -> None:
     """Print a commented sample of every setting."""
     print(sample(BridgeSettings, "Settings of nodecast-bridge."), end="")
-
-
-def _manifests(settings: BridgeSettings) -> Path:
-    if settings.manifests is None:
-        raise SettingsError("no source: give --manifests DIR, or manifests in the settings")
-    return Path(settings.manifests)
 
 
 def _findings(picture: Picture, rules: Rules) -> Iterator[str]:

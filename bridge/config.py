@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
@@ -116,6 +117,13 @@ class BridgeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         if twice := {kind for kind in kinds if kinds.count(kind) > 1}:
             raise SettingsError(f"rules: {min(twice)} has two rules: make them one")
         self.placement()
+
+    @property
+    def directory(self) -> Path:
+        """The directory of manifests. Raises SettingsError where none was given."""
+        if self.manifests is None:
+            raise SettingsError("no source: give --manifests DIR, or manifests in the settings")
+        return Path(self.manifests)
 
     def placement(self) -> Rules:
         """The table of placement rules. Raises SettingsError."""

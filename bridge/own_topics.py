@@ -252,7 +252,7 @@ class OwnTopics:
             seen = decode(Presence, wire)
         except MessageError:
             seen = None
-        if seen is None or not seen.online or seen.instance != self._identity.instance:
+        if seen is None or not seen.is_birth_of(self._identity.instance):
             self._births += 1
             self._birth_at = now + self._again.pause(self._births, self._rng)
 

@@ -117,7 +117,7 @@ class OwnState:
 
     def shown(self, presence: Presence | None, *, retained: bool, now: float) -> None:
         """What `state` says now; None: nothing, or nothing that reads."""
-        if presence is not None and presence.online and presence.instance == self._me.instance:
+        if presence is not None and presence.is_birth_of(self._me.instance):
             if not retained:
                 self.echoed = True
                 self._echo_due = min(self._echo_due, now)

@@ -18,3 +18,7 @@ class Presence(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_d
     version: str = ""
     epoch: Number | msgspec.UnsetType = msgspec.UNSET
     """The bridge's; absent until it is known."""
+
+    def is_birth_of(self, instance: str) -> bool:
+        """Whether this says that `instance` is there."""
+        return self.online and self.instance == instance

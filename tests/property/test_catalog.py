@@ -110,6 +110,6 @@ def test_a_list_replaces_a_kind_and_leaves_the_others(first: dict, second: dict)
     listed = {k: r for k, r in second.items() if r is not None and r.kind == kind}
     catalog, fresh = Catalog(RULES), Catalog(RULES)
     catalog.apply(start)
-    catalog.replace(kind, listed)
+    catalog.apply(catalog.changes(kind, listed))
     fresh.apply({k: r for k, r in start.items() if r.kind != kind} | listed)
     assert state(fresh) == state(catalog)
