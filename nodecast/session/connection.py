@@ -9,6 +9,9 @@ the owner thread's and never block.
 
 from __future__ import annotations
 
+# Resolving a name needs this codec, and Python remembers for good that it could not be imported: a
+# first connection with no file descriptor left would be the last.
+import encodings.idna  # noqa: F401
 import math
 import socket
 import struct
