@@ -13,7 +13,7 @@ MOVED := $(if $(filter $(CURDIR),$(shell cat $(INSTALLED) 2>/dev/null)),,moved)
 JOBS ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: moved help setup broker unit-checker check format test bench demo clean
+.PHONY: moved help setup broker unit-checker base-builder check format test bench demo clean
 
 help: ## say what each target does
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,6 +31,10 @@ broker: ## see that a mosquitto is there; install Debian's where it is not
 unit-checker:
 	@tools/need systemd-analyze systemd
 
+# Those of docker/kubernetes have kubectl build it.
+base-builder:
+	@tools/need kubectl kubernetes-client
+
 check: $(INSTALLED) ## lint, format, types, layering
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -41,7 +45,7 @@ format: $(INSTALLED) ## format the code, and mend what the linter can mend
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-test: $(INSTALLED) unit-checker broker ## run every test (ARGS='tests/unit -k settle' for some)
+test: $(INSTALLED) unit-checker base-builder broker ## run every test (ARGS='tests/unit -k settle' for some)
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(ARGS)
 
 bench: $(INSTALLED) broker ## run the benchmarks and print their table
