@@ -65,8 +65,8 @@ def publish_on_a_socket(port: int, messages: Sequence[Outgoing], window: int = W
     packets = [_publish(message, 1 + i % 60_000) for i, message in enumerate(messages)]
     with socket.create_connection(("127.0.0.1", port)) as peer:
         peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        body = b"\x00\x04MQTT\x05\x02\x00\x3c\x00" + _text("bench-socket")
-        peer.sendall(b"\x10" + _length(len(body)) + body)
+        body = b"\x00\x04MQTT\x05\x02\x00\x3c\x00" + text_bytes("bench-socket")
+        peer.sendall(b"\x10" + length_bytes(len(body)) + body)
         assert peer.recv(256)[0] == 0x20, "CONNACK"
         sent = acknowledged = 0
         rest, begin = b"", time.perf_counter()
@@ -85,11 +85,12 @@ def publish_on_a_socket(port: int, messages: Sequence[Outgoing], window: int = W
         return time.perf_counter() - begin
 
 
-def _text(value: str) -> bytes:
+def text_bytes(value: str) -> bytes:
+    """A UTF-8 string as it stands in a packet (MQTT 5 §1.5.4)."""
     return struct.pack("!H", len(value.encode())) + value.encode()
 
 
-def _length(value: int) -> bytes:
+def length_bytes(value: int) -> bytes:
     """A variable byte integer (MQTT 5 §1.5.5)."""
     out = bytearray()
     while True:
@@ -100,7 +101,7 @@ def _length(value: int) -> bytes:
 
 
 def _publish(message: Outgoing, mid: int) -> bytes:
-    properties = b"\x03" + _text("application/json")
-    body = _text(message.topic) + struct.pack("!H", mid)
-    body += _length(len(properties)) + properties + message.payload
-    return bytes([0x32 | message.retain]) + _length(len(body)) + body
+    properties = b"\x03" + text_bytes("application/json")
+    body = text_bytes(message.topic) + struct.pack("!H", mid)
+    body += length_bytes(len(properties)) + properties + message.payload
+    return bytes([0x32 | message.retain]) + length_bytes(len(body)) + body
