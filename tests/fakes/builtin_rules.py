@@ -29,6 +29,15 @@ def check_name(resource: Resource, name: str) -> None:
         raise invalid(resource, name, [Cause("metadata.name", "FieldValueInvalid", words)])
 
 
+def decode(resource: Resource, body: Body) -> None:
+    """What goes wrong before anything else is looked at: 400 for a time that does not parse."""
+    spec = body.get("spec")
+    if resource is LEASES and isinstance(spec, dict):
+        for field in ("acquireTime", "renewTime"):
+            if spec.get(field) is not None:
+                spec[field] = _micro_time(spec[field])
+
+
 def complete(resource: Resource, body: Body) -> None:
     """Fill in what the server fills in, and refuse what it refuses."""
     if resource is LEASES:
@@ -44,9 +53,6 @@ def complete(resource: Resource, body: Body) -> None:
 
 def _lease(body: Body) -> None:
     spec = body.setdefault("spec", {})
-    for field in ("acquireTime", "renewTime"):
-        if spec.get(field) is not None:
-            spec[field] = _micro_time(spec[field])
     if spec.get("leaseDurationSeconds", 1) <= 0:
         seconds = spec["leaseDurationSeconds"]
         words = f"Invalid value: {seconds}: must be greater than 0"

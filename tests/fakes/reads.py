@@ -101,7 +101,7 @@ def listed(store: Store, resource: Resource, request: Request) -> Answer:
     if resource.custom:
         metadata["continue"] = ""
     if rest:
-        metadata["continue"] = _token(version, f"{page[-1].key}\0")
+        metadata["continue"] = _token(version, f"/{page[-1].key}\0")
         if not scope.selector:
             metadata["remainingItemCount"] = rest
     return _list_answer(resource, metadata, page)
@@ -159,7 +159,7 @@ def _continued(table: Table, token: str) -> tuple[int, str]:
         raise bad_request(why + words) from None
     if version != _INCONSISTENT and version < table.compacted:
         raise expired(_TOKEN_TOO_OLD, _token(_INCONSISTENT, start))
-    return version, start
+    return version, start.removeprefix("/") if start.count("/") > 1 else start
 
 
 def _list_answer(resource: Resource, metadata: Body, page: list[Entry]) -> Answer:

@@ -120,7 +120,7 @@ class Store:
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        self.version = FIRST_VERSION
+        self.version = self.compacted = FIRST_VERSION
         self.tables: dict[tuple[str, str], Table] = {}
 
     def table(self, resource: Resource) -> Table:
@@ -128,7 +128,7 @@ class Store:
         with self.lock:
             if key not in self.tables:
                 table = Table(threading.Condition(self.lock))
-                table.compacted = FIRST_VERSION
+                table.compacted = self.compacted
                 self.tables[key] = table
             return self.tables[key]
 
@@ -155,6 +155,7 @@ class Store:
     def compact(self) -> None:
         """Forget all history: nothing before this version can be watched from or listed at."""
         with self.lock:
+            self.compacted = self.version
             for table in self.tables.values():
                 table.compacted = self.version
                 table.log.clear()
@@ -168,7 +169,7 @@ class Store:
     def restore(self, backup: Backup) -> None:
         """Hold what `backup` held: the counter goes back, history is gone, nobody is told."""
         with self.lock:
-            self.version = backup.version
+            self.version = self.compacted = backup.version
             for key, table in self.tables.items():
                 table.entries = dict(backup.entries.get(key, {}))
                 table.log.clear()

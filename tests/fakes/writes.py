@@ -139,6 +139,7 @@ class Writer:
             entry = self.current(resource, namespace, name)
             old = entry.body()
             body = merged(old, orjson.loads(orjson.dumps(patch)))
+            builtin_rules.decode(resource, body)
             return self._update(resource, entry, old, body, sub)
 
     def _update(self, resource: Resource, entry: Entry, old: Body, body: Body, sub: str) -> Written:
@@ -214,6 +215,7 @@ def _shaped(resource: Resource, given: Mapping[str, Any], namespace: str) -> Bod
                 f"the API version in the data ({body.get('apiVersion')}, Kind={body.get('kind')}) "
                 f"does not match the expected one ({resource.api_version}, Kind={resource.kind})"
             )
+    builtin_rules.decode(resource, body)
     metadata = body.setdefault("metadata", {})
     if not isinstance(metadata, dict):
         raise bad_request(f"{resource.kind} cannot be handled: metadata is no object")
