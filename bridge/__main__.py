@@ -9,13 +9,15 @@ import sys
 
 from nodecast.errors import EXIT_UNAVAILABLE
 
-_EXTRA = ("yaml",)
+_EXTRA = ("yaml", "kubernetes", "urllib3")
 
 
 def main() -> None:
     """Run the command line; exits."""
     try:
         from bridge.cli import main as run
+
+        run()  # more is imported where it is needed
     except ModuleNotFoundError as error:
         if error.name not in _EXTRA:
             raise
@@ -23,7 +25,6 @@ def main() -> None:
             f"nodecast-bridge: {error.name} is missing: pip install 'nodecast[bridge]'\n"
         )
         sys.exit(EXIT_UNAVAILABLE)
-    run()
 
 
 if __name__ == "__main__":

@@ -15,9 +15,10 @@ import time
 from bridge.bridge import Bridge
 from bridge.charge import Identity, Phase
 from bridge.config import BridgeSettings
+from bridge.origin import origin_of
 from bridge.sources.events import SourceEvent
-from bridge.sources.manifests import ManifestsSource
 from nodecast import __version__
+from nodecast.backoff import Backoff
 from nodecast.errors import SourceError, Superseded
 from nodecast.log import logger
 from nodecast.names import bridge_name
@@ -30,6 +31,8 @@ log = logger(__name__)
 _LONGEST_WAIT = 5.0
 """Seconds: no wait is longer, so that a mistake in a deadline costs little."""
 _LEAVE = 2.0
+_BACKOFF = Backoff(first=1.0, most=30.0)
+"""Seconds between two questions for the source's identity."""
 COLLECTOR = (50_000, 20, 50)
 """Garbage collection: what is kept is many and never cyclic, so it need not be walked often."""
 
@@ -39,37 +42,22 @@ class App:
 
     def __init__(self, settings: BridgeSettings, *, adopt: bool = False) -> None:
         """Raises SettingsError."""
-        directory = settings.directory
+        self._origin = origin_of(settings)
         self._settings = settings
+        self._adopt = adopt
         self._name = bridge_name(settings.bridge)
+        self._rules = settings.placement()
+        self._rng = random.SystemRandom()
         self._inbox: queue.SimpleQueue[SourceEvent | BaseException] = queue.SimpleQueue()
         self._stopping = False
-        rules = settings.placement()
-        rng = random.SystemRandom()
-        identity = Identity(self._name, settings.source, secrets.token_hex(8), adopt)
+        self._bridge: Bridge
         self._session = Session(
             settings.mqtt,
             bridge_client_id(self._name),
             will=lambda: self._bridge.own.presence(online=False),
-            rng=rng,
+            rng=self._rng,
         )
-        self._source = ManifestsSource(
-            directory,
-            rules,
-            self._emit,
-            fail=self._emit,
-            poll=settings.manifests_poll,
-        )
-        self._bridge = Bridge(
-            identity,
-            rules,
-            Topics(settings.mqtt.prefix),
-            settings.policy(),
-            self._session,
-            lambda _: self._source.relist(),
-            rng=rng,
-            wall_clock=time.time,
-        )
+        self._source = self._origin.source(self._rules, self._emit, self._emit)
 
     def run(self) -> None:
         """Serve until a signal. Raises SettingsError, Unavailable, or SourceError."""
@@ -77,15 +65,18 @@ class App:
             "bridge starts",
             version=__version__,
             bridge=self._name,
-            manifests=self._settings.manifests,
+            source=str(self._origin),
             broker=self._settings.mqtt.url,
         )
         gc.set_threshold(*COLLECTOR)
         with stop_on_signal(self._stop):
             self._source.start()
             try:
-                self._wait_for_lists()
-                self._serve()
+                identity = self._identify()
+                if identity is not None:
+                    self._bridge = self._core(identity)
+                    self._wait_for_lists()
+                    self._serve()
             except Superseded:
                 self._session.disconnect("superseded")  # the other one speaks now: not a word more
                 self._session.close(time.monotonic())
@@ -93,6 +84,33 @@ class App:
             finally:
                 self._source.stop()
                 self._leave()
+
+    def _identify(self) -> str | None:
+        """What tells the source from another, asked for until it is known; None: stopped."""
+        failures = 0
+        while not self._stopping:
+            try:
+                return self._origin.identity()
+            except SourceError as error:
+                failures += 1
+                if failures == 1:
+                    log.warning("source not reached yet, trying again", reason=str(error))
+                again = time.monotonic() + _BACKOFF.pause(failures, self._rng)
+            while not self._stopping and (left := again - time.monotonic()) > 0:
+                time.sleep(min(left, 0.2))
+        return None
+
+    def _core(self, source: str) -> Bridge:
+        return Bridge(
+            Identity(self._name, source, secrets.token_hex(8), self._adopt),
+            self._rules,
+            Topics(self._settings.mqtt.prefix),
+            self._settings.policy(),
+            self._session,
+            self._source.relist,
+            rng=self._rng,
+            wall_clock=time.time,
+        )
 
     def _emit(self, event: SourceEvent | BaseException) -> None:
         self._inbox.put(event)
@@ -137,7 +155,7 @@ class App:
 
     def _leave(self) -> None:
         """Wait for what is under way, say offline, and go; a frozen broker delays it little."""
-        if self._bridge.charge.phase is Phase.IN_CHARGE and self._session.connected:
+        if self._session.connected and self._bridge.charge.phase is Phase.IN_CHARGE:
             deadline = time.monotonic() + self._settings.mqtt.drain
             self._bridge.leave()
             while self._bridge.busy and self._session.connected and time.monotonic() < deadline:

@@ -109,12 +109,12 @@ class Bridge:
         match event:
             case Findings():
                 pass  # said by the source, which knows the places
-            case Changed(key, record):
-                self._apply({key: record}, now)
-            case Listed(kind, _, objects):
+            case Changed(objects):
+                self._apply(objects, now)
+            case Listed(kind, _, listed):
                 self.holding.listed(event)
-                if objects is not None:
-                    self._apply(self.catalog.changes(kind, objects), now)
+                if listed is not None:
+                    self._apply(self.catalog.changes(kind, listed), now)
                 self._log.listed(event)
                 self.publisher.recheck()
 

@@ -12,10 +12,17 @@ import orjson
 
 from bridge.app import App
 from bridge.config import BridgeSettings
-from bridge.inspect import Picture, look, render
-from bridge.placement import Rules
+from bridge.inspect import Picture, picture_of, render
+from bridge.origin import Origin, origin_of
 from nodecast.command import common_options, run_command, settings_of, version_option
-from nodecast.errors import EXIT_OK, EXIT_PROBLEM, InvalidName, SessionError
+from nodecast.errors import (
+    EXIT_OK,
+    EXIT_PROBLEM,
+    InvalidName,
+    SessionError,
+    SettingsError,
+    SourceError,
+)
 from nodecast.log import one_line
 from nodecast.names import node_name
 from nodecast.session import reach
@@ -31,12 +38,32 @@ def bridge() -> None:
 
 
 def _options(function: F) -> F:
-    option = click.option(
-        "--manifests",
-        type=click.Path(file_okay=False),
-        help="Serve the objects in this directory of YAML and JSON files.",
-    )
-    return common_options(option(function))
+    for option in (
+        click.option("--context", help="The context of the kubeconfig to use."),
+        click.option(
+            "--namespace",
+            "namespaces",
+            multiple=True,
+            help="Only this namespace of the cluster; may be given several times.",
+        ),
+        click.option(
+            "--kubeconfig",
+            type=click.Path(dir_okay=False),
+            help="Serve the objects of the cluster that this file names.",
+        ),
+        click.option(
+            "--manifests",
+            type=click.Path(file_okay=False),
+            help="Serve the objects in this directory of YAML and JSON files.",
+        ),
+    ):
+        function = option(function)
+    return common_options(function)
+
+
+def _settings(config: Path | None, flags: dict[str, Any]) -> BridgeSettings:
+    flags["namespace"] = ",".join(flags.pop("namespaces")) or None
+    return settings_of(BridgeSettings, config, flags)
 
 
 @bridge.command()
@@ -45,7 +72,7 @@ def _options(function: F) -> F:
 @click.option("--adopt", is_flag=True, help="Take over the nodes of another source, once.")
 def run(config: Path | None, adopt: bool, **flags: Any) -> None:
     """Serve until stopped."""
-    App(settings_of(BridgeSettings, config, flags), adopt=adopt).run()
+    App(_settings(config, flags), adopt=adopt).run()
 
 
 @bridge.command()
@@ -53,12 +80,15 @@ def run(config: Path | None, adopt: bool, **flags: Any) -> None:
 def check(config: Path | None, **flags: Any) -> int:
     """Say what would be served, and what is wrong.
 
-    It looks at the settings, the manifests, and the broker.
+    It looks at the settings, the source (of a cluster, it lists each kind and tries its watch),
+    and the broker.
     """
-    settings = settings_of(BridgeSettings, config, flags)
-    rules = settings.placement()
-    picture = look(settings.directory, rules)
-    for line in _findings(picture, rules):
+    settings = _settings(config, flags)
+    origin = origin_of(settings)
+    print(one_line(f"source     {origin}"))
+    identified = _identify(origin)
+    picture = _picture(origin, settings)
+    for line in _findings(picture):
         print(one_line(line))
     try:
         reach(settings.mqtt)
@@ -66,7 +96,7 @@ def check(config: Path | None, **flags: Any) -> int:
     except SessionError as error:
         print(f"broker     {error}")
         return EXIT_PROBLEM
-    return EXIT_PROBLEM if picture.problem else EXIT_OK
+    return EXIT_OK if identified and not picture.problem else EXIT_PROBLEM
 
 
 @bridge.command(name="render")
@@ -75,9 +105,8 @@ def check(config: Path | None, **flags: Any) -> int:
 @click.option("--json", "as_json", is_flag=True, help="Whole snapshots, as JSON.")
 def render_command(config: Path | None, node: str | None, as_json: bool, **flags: Any) -> int:
     """Show what each node would have. Needs no broker. Exits 1 where not all could be read."""
-    settings = settings_of(BridgeSettings, config, flags)
-    rules = settings.placement()
-    picture = look(settings.directory, rules)
+    settings = _settings(config, flags)
+    picture = _picture(origin_of(settings), settings)
     try:
         nodes = [node_name(node)] if node is not None else picture.nodes
     except InvalidName as error:
@@ -85,15 +114,15 @@ def render_command(config: Path | None, node: str | None, as_json: bool, **flags
     if as_json:
         data = render(picture, settings.bridge, nodes)
         print(orjson.dumps(data, option=orjson.OPT_INDENT_2).decode())
-        return EXIT_OK if picture.reading.complete else EXIT_PROBLEM
+        return EXIT_PROBLEM if picture.held else EXIT_OK
     for each in nodes:
         records = picture.catalog.on_node(each)
         print(each if records else f"{each}: nothing names this node")
         for record in records:
             print(f"  {record.key}  ({record.place})")
-    for line in _wrong(picture, rules):
+    for line in _wrong(picture):
         print(one_line(line), file=sys.stderr)
-    return EXIT_OK if picture.reading.complete else EXIT_PROBLEM
+    return EXIT_PROBLEM if picture.held else EXIT_OK
 
 
 @bridge.command()
@@ -102,7 +131,22 @@ def config() -> None:
     print(sample(BridgeSettings, "Settings of nodecast-bridge."), end="")
 
 
-def _findings(picture: Picture, rules: Rules) -> Iterator[str]:
+def _identify(origin: Origin) -> bool:
+    """Say what tells the source from another; whether that is known."""
+    try:
+        print(one_line(f"identity   {origin.identity()}"))
+    except (SettingsError, SourceError) as error:
+        print(one_line(f"identity   unknown: {error}"))
+        return False
+    return True
+
+
+def _picture(origin: Origin, settings: BridgeSettings) -> Picture:
+    rules = settings.placement()
+    return picture_of(origin.survey(rules), rules)
+
+
+def _findings(picture: Picture) -> Iterator[str]:
     catalog = picture.catalog
     kinds = sorted({record.kind for record in catalog.records()})
     for kind in kinds:
@@ -112,21 +156,25 @@ def _findings(picture: Picture, rules: Rules) -> Iterator[str]:
         yield f"node       {node}: {len(catalog.on_node(node))} objects"
     for record in picture.nowhere:
         yield f"nowhere    {record.key} ({record.place}): no node named, nothing takes it along"
-    yield from _wrong(picture, rules)
+    yield from _wrong(picture)
 
 
-def _wrong(picture: Picture, rules: Rules) -> Iterator[str]:
-    for kind, count in sorted(picture.reading.skipped.items()):
+def _wrong(picture: Picture) -> Iterator[str]:
+    for kind, count in sorted(picture.survey.skipped.items()):
         short = kind.partition(".")[0]
-        hint = f": the rule for {short!r} has no group" if short in rules.kinds else ""
+        hint = f": the rule for {short!r} has no group" if short in picture.rules.kinds else ""
         yield f"skipped    {kind}: {count} objects, no placement rule{hint}"
     for problem in picture.refused:
         key = f" {problem.key}:" if problem.key and problem.key not in problem.reason else ""
         yield f"refused    {problem.place}:{key} {problem.reason}"
     for each in picture.catalog.dangling():
         yield f"dangling   {each.owner} refers to {each.target}, which is not there"
-    if not picture.reading.complete:
-        yield f"incomplete {picture.reading.reason}: every kind is held"
+    reasons = set(picture.held.values())
+    if len(reasons) == 1 and len(picture.held) == len(picture.rules.kinds):
+        yield f"incomplete {reasons.pop()}: every kind is held"
+        return
+    for kind, reason in sorted(picture.held.items()):
+        yield f"held       {kind}: {reason}"
 
 
 def main() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
@@ -11,13 +10,15 @@ from msgspec import Meta
 from bridge.placement import Rule, Rules, built_in, make_rule
 from bridge.policy import Policy
 from bridge.publisher import PublishPolicy
+from bridge.sources.kubernetes.scope import Tuning
 from nodecast.errors import InvalidName, SettingsError
 from nodecast.log import LogFormat
-from nodecast.names import bridge_name
+from nodecast.names import bridge_name, namespace_name
 from nodecast.session import MqttSettings
 from nodecast.settings import PositiveSeconds, Seconds
 
 _DEFAULT = Policy()
+_TUNING = Tuning()
 
 
 class ReferenceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -35,6 +36,37 @@ class RuleSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     carries: list[ReferenceSettings] = []
     follows: list[ReferenceSettings] = []
     namespaced: bool = True
+    version: str | None = None
+    plural: str | None = None
+
+
+class KubernetesSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is served of a cluster, and how it is watched."""
+
+    selector: Annotated[
+        str, Meta(description="Serve only objects with these labels, such as 'tier=edge,!test'.")
+    ] = ""
+    selectors: Annotated[
+        dict[str, str],
+        Meta(
+            description="Label selectors of single kinds, instead of that one, such as\n"
+            '{"Model.sedna.io"="tier=edge"}.'
+        ),
+    ] = {}
+    page: Annotated[int, Meta(description="Objects a page of a list.", ge=1, le=10_000)] = (
+        _TUNING.page
+    )
+    watch: Annotated[
+        PositiveSeconds,
+        Meta(
+            description="Seconds after which a watch is made anew. A server that falls silent in it"
+            "\nis noticed 15 seconds later at the latest."
+        ),
+    ] = _TUNING.watch
+    resync: Annotated[
+        PositiveSeconds,
+        Meta(description="Seconds after which everything is listed anew, whatever the watch says."),
+    ] = _TUNING.resync
 
 
 class BridgeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -50,13 +82,28 @@ class BridgeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         PositiveSeconds,
         Meta(description="Seconds between two looks at the directory where no event came."),
     ] = 30.0
-    source: Annotated[
+    kubeconfig: Annotated[
+        str | None,
+        Meta(
+            description="Serve the objects of the cluster that this file names. With neither this"
+            " nor a context\nnor manifests, in a pod: those of the pod's own cluster."
+        ),
+    ] = None
+    context: Annotated[
+        str | None, Meta(description="The context of the kubeconfig, instead of its current one.")
+    ] = None
+    namespace: Annotated[
         str,
+        Meta(description="Only objects in this namespace, or in these, with commas. Empty: all."),
+    ] = ""
+    source: Annotated[
+        str | None,
         Meta(
             description="What tells this source from another: a broker that holds the nodes of"
-            " another source is refused."
+            " another source is refused.\nNot set: the UID of the cluster's namespace kube-system;"
+            " 'manifests' for a directory."
         ),
-    ] = "manifests"
+    ] = None
     group: Annotated[
         Literal["sedna.io", "neptune.io"], Meta(description="The API group of the built-in kinds.")
     ] = "sedna.io"
@@ -99,9 +146,11 @@ class BridgeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             'kind = "Camera.example.com"\n'
             'nodes = ["spec.nodeName", "metadata.annotations[\'example.com/node\']"]\n'
             'carries = [{kind = "Lens", path = "spec.lenses[].name"}]\n'
-            'follows = [{kind = "Site", path = "spec.site"}]'
+            'follows = [{kind = "Site", path = "spec.site"}]\n'
+            "In a cluster, version and plural of the kind are discovered where a rule has none."
         ),
     ] = []
+    kubernetes: KubernetesSettings = msgspec.field(default_factory=KubernetesSettings)
     mqtt: MqttSettings = msgspec.field(default_factory=MqttSettings)
 
     def __post_init__(self) -> None:
@@ -109,21 +158,35 @@ class BridgeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             bridge_name(self.bridge)
         except InvalidName as error:
             raise SettingsError(f"bridge: {error}") from error
-        if not self.source or len(self.source) > 253:
+        if self.source is not None and not 1 <= len(self.source) <= 253:
             raise SettingsError("source: must be 1 to 253 characters")
-        if self.manifests == "":
-            raise SettingsError("manifests is empty: give a directory")
+        for name, what in (
+            ("manifests", "a directory"),
+            ("kubeconfig", "a file"),
+            ("context", "a name"),
+        ):
+            if getattr(self, name) == "":
+                raise SettingsError(f"{name} is empty: give {what}")
+        for name in ("kubeconfig", "context", "namespace"):
+            if self.manifests is not None and getattr(self, name):
+                raise SettingsError(f"{name}: there are manifests too: give one source")
         kinds = [rule.kind for rule in self.rules]
         if twice := {kind for kind in kinds if kinds.count(kind) > 1}:
             raise SettingsError(f"rules: {min(twice)} has two rules: make them one")
-        self.placement()
+        rules = self.placement()
+        self.namespaces  # noqa: B018 - raises
+        for kind in self.kubernetes.selectors:
+            if kind not in rules.kinds:
+                raise SettingsError(f"kubernetes.selectors: {kind} has no rule")
 
     @property
-    def directory(self) -> Path:
-        """The directory of manifests. Raises SettingsError where none was given."""
-        if self.manifests is None:
-            raise SettingsError("no source: give --manifests DIR, or manifests in the settings")
-        return Path(self.manifests)
+    def namespaces(self) -> tuple[str, ...]:
+        """Those to be served; none: all. Raises SettingsError."""
+        names = [name.strip() for name in self.namespace.split(",")]
+        try:
+            return tuple(dict.fromkeys(namespace_name(name) for name in names if name))
+        except InvalidName as error:
+            raise SettingsError(f"namespace: {error}") from error
 
     def placement(self) -> Rules:
         """The table of placement rules. Raises SettingsError."""
@@ -151,4 +214,6 @@ def _rule(rule: RuleSettings) -> Rule:
         [(each.kind, each.path) for each in rule.carries],
         [(each.kind, each.path) for each in rule.follows],
         rule.namespaced,
+        rule.version,
+        rule.plural,
     )

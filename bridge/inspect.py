@@ -1,13 +1,12 @@
-"""What `check` and `render` say of a directory of manifests, without a broker.
+"""What `check` and `render` say of a source, without a broker.
 
-Pure but for reading the directory: the same rules and the same catalog as the running bridge.
+Pure: the same rules and the same catalog as the running bridge, on one look at the source.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import orjson
@@ -15,21 +14,21 @@ import orjson
 from bridge.catalog import Catalog
 from bridge.objects import ObjectRecord
 from bridge.placement import Rules
-from bridge.sources.events import Problem
-from bridge.sources.manifests import Reading, read_once
+from bridge.sources.events import Problem, Survey
 from bridge.writer import SnapshotWriter
 from nodecast.messages import NONE, unpack
 from nodecast.messages.codec import Wire
-from nodecast.names import BridgeName, NodeName
+from nodecast.names import BridgeName, KindName, NodeName
 from nodecast.topics import Topics
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A directory as the bridge would serve it."""
+    """A source as the bridge would serve it."""
 
-    reading: Reading
+    survey: Survey
     catalog: Catalog
+    rules: Rules
 
     @property
     def refused(self) -> list[Problem]:
@@ -39,7 +38,7 @@ class Picture:
             for record in self.catalog.records()
             if record.problem
         ]
-        return sorted({*self.reading.problems, *unplaced}, key=lambda p: (p.place, p.reason))
+        return sorted({*self.survey.problems, *unplaced}, key=lambda p: (p.place, p.reason))
 
     @property
     def nowhere(self) -> Iterator[ObjectRecord]:
@@ -57,21 +56,32 @@ class Picture:
     @property
     def problem(self) -> bool:
         """Whether there is anything to put right."""
-        return bool(self.refused or self.catalog.dangling() or not self.reading.complete)
+        return bool(self.refused or self.catalog.dangling() or self.held)
+
+    @property
+    def held(self) -> dict[KindName, str]:
+        """Kinds that would be held, and why: not seen in full, or placed through one that is."""
+        unseen = self.survey.unseen
+        through = {
+            kind: f"it is placed through {', '.join(sorted(on))}"
+            for kind in self.rules.kinds
+            if kind not in unseen and (on := self.rules.depends_on(kind) & unseen.keys())
+        }
+        return {**unseen, **through}
 
 
-def look(directory: Path, rules: Rules) -> Picture:
-    """Read a directory and place its objects."""
-    reading = read_once(directory, rules)
+def picture_of(survey: Survey, rules: Rules) -> Picture:
+    """Place the objects of a survey."""
     catalog = Catalog(rules)
-    catalog.apply(reading.objects)
-    return Picture(reading, catalog)
+    catalog.apply(survey.objects)
+    return Picture(survey, catalog, rules)
 
 
 def snapshot(picture: Picture, bridge: str, node: NodeName) -> dict[str, Any]:
     """A node's snapshot as it would be published, but for instance and version."""
     writer = SnapshotWriter(BridgeName(bridge), "", Topics(), compress=False)
-    content = writer.content(node, picture.catalog.on_node(node), ())
+    held = tuple(sorted(picture.held))
+    content = writer.content(node, picture.catalog.on_node(node), held)
     message = writer.message(node, NONE, content)
     body: dict[str, Any] = orjson.loads(unpack(Wire(message.payload, message.encoding)))
     return body
@@ -81,7 +91,7 @@ def render(picture: Picture, bridge: str, nodes: list[NodeName]) -> dict[str, An
     """`{nodes: {name: Snapshot}, skipped, refused, dangling}`, as `render --json` prints it."""
     return {
         "nodes": {node: snapshot(picture, bridge, node) for node in nodes},
-        "skipped": dict(sorted(picture.reading.skipped.items())),
+        "skipped": dict(sorted(picture.survey.skipped.items())),
         "refused": [{"place": p.place, "key": p.key, "reason": p.reason} for p in picture.refused],
         "dangling": [
             {"owner": each.owner, "target": each.target} for each in picture.catalog.dangling()

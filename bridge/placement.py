@@ -7,7 +7,7 @@ rule is not served. The table of six kinds is built in; settings add or replace 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from bridge.fields import FieldPath, parse_path
@@ -32,13 +32,18 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """How objects of one kind are placed."""
+    """How objects of one kind are placed.
+
+    `version`, `plural`: where an API server serves it; None: as the server says.
+    """
 
     kind: KindName
     nodes: tuple[FieldPath, ...] = ()
     carries: tuple[Reference, ...] = ()
     follows: tuple[Reference, ...] = ()
     namespaced: bool = True
+    version: str | None = None
+    plural: str | None = None
 
 
 def make_rule(
@@ -47,6 +52,8 @@ def make_rule(
     carries: Iterable[tuple[str, str]] = (),
     follows: Iterable[tuple[str, str]] = (),
     namespaced: bool = True,
+    version: str | None = None,
+    plural: str | None = None,
 ) -> Rule:
     """A rule from text; references are (kind without group, path). Raises SettingsError."""
     try:
@@ -65,6 +72,8 @@ def make_rule(
             references(carries),
             references(follows),
             namespaced,
+            version,
+            plural,
         )
     except (InvalidName, SettingsError) as error:
         raise SettingsError(f"rule for {kind!r}: {error}") from error
@@ -75,19 +84,31 @@ def built_in(group: str = "sedna.io") -> tuple[Rule, ...]:
     learning = ("spec.nodeName", *_TEMPLATES, *_ANNOTATIONS)
     dataset = [("Dataset", "spec.dataset.name")]
     workers = "spec.trainingWorkers[]"
+
+    def rule(
+        short: str,
+        nodes: Iterable[str] = (),
+        carries: Iterable[tuple[str, str]] = (),
+        follows: Iterable[tuple[str, str]] = (),
+    ) -> Rule:
+        plural = f"{short.lower()}s"
+        return make_rule(
+            f"{short}.{group}", nodes, carries, follows, version="v1alpha1", plural=plural
+        )
+
     return (
-        make_rule(f"Dataset.{group}", ["spec.nodeName"]),
-        make_rule(
-            f"JointInferenceService.{group}",
+        rule("Dataset", ["spec.nodeName"]),
+        rule(
+            "JointInferenceService",
             ["spec.edgeWorker.nodeName", "spec.edgeWorker.template.spec.nodeName"],
             carries=[("Model", "spec.edgeWorker.model.name")],
         ),
-        make_rule(
-            f"FederatedLearningJob.{group}",
+        rule(
+            "FederatedLearningJob",
             [f"{workers}.nodeName", f"{workers}.template.spec.nodeName"],
         ),
-        make_rule(
-            f"IncrementalLearningJob.{group}",
+        rule(
+            "IncrementalLearningJob",
             learning,
             carries=[
                 ("Model", "spec.initialModel.name"),
@@ -95,8 +116,8 @@ def built_in(group: str = "sedna.io") -> tuple[Rule, ...]:
             ],
             follows=dataset,
         ),
-        make_rule(f"LifelongLearningJob.{group}", learning, follows=dataset),
-        make_rule(f"Model.{group}"),
+        rule("LifelongLearningJob", learning, follows=dataset),
+        rule("Model"),
     )
 
 
@@ -107,7 +128,10 @@ class Rules:
         """Later rules replace earlier ones of the same kind. Raises SettingsError."""
         self._rules: dict[KindName, Rule] = {rule.kind: rule for rule in rules}
         self._check()
-        self._depends = _depends_on(self._rules)
+        depends = _depends_on(self._rules)
+        self._receiving = frozenset(kind for kind, on in depends.items() if on)
+        self._cyclic = frozenset(kind for kind, on in depends.items() if kind in on)
+        self._depends = {kind: on - {kind} for kind, on in depends.items()}
 
     def _check(self) -> None:
         for rule in self._rules.values():
@@ -123,6 +147,10 @@ class Rules:
                         f" {reference.kind}, which has: it could never find one"
                     )
 
+    def __iter__(self) -> Iterator[Rule]:
+        """The rules, by kind."""
+        return (self._rules[kind] for kind in self.kinds)
+
     @property
     def kinds(self) -> tuple[KindName, ...]:
         """The kinds served, by name."""
@@ -135,6 +163,14 @@ class Rules:
         """The other kinds whose objects decide where objects of `kind` are."""
         return self._depends[kind]
 
+    def receives(self, kind: KindName) -> bool:
+        """Whether objects of `kind` can be on nodes that they do not name."""
+        return kind in self._receiving
+
+    def cyclic(self, kind: KindName) -> bool:
+        """Whether an object of `kind` can be on a node because of itself, through others or not."""
+        return kind in self._cyclic
+
     def with_dependents(self, kinds: Iterable[KindName]) -> frozenset[KindName]:
         """`kinds`, and every kind whose placement depends on one of them."""
         given = frozenset(kinds)
@@ -142,7 +178,7 @@ class Rules:
 
 
 def _depends_on(rules: Mapping[KindName, Rule]) -> dict[KindName, frozenset[KindName]]:
-    """Transitively: the kinds that carry it, and the kinds that it follows."""
+    """Transitively: the kinds that carry it, and those it follows; itself, if it is in a cycle."""
     direct: dict[KindName, set[KindName]] = {kind: set() for kind in rules}
     for kind, rule in rules.items():
         direct[kind] |= {reference.kind for reference in rule.follows}
@@ -157,5 +193,5 @@ def _depends_on(rules: Mapping[KindName, Rule]) -> dict[KindName, frozenset[Kind
             if each not in seen:
                 seen.add(each)
                 todo += direct[each]
-        depends[kind] = frozenset(seen - {kind})
+        depends[kind] = frozenset(seen)
     return depends

@@ -6,9 +6,10 @@ monotonic second before the reading began: whatever was true then or later is in
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from typing import Protocol
 
 from bridge.objects import ObjectRecord
 from nodecast.names import KindName, ResourceKey
@@ -36,10 +37,9 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """One object changed, or (None) went."""
+    """Objects that changed, or (None) went: what came in at one time."""
 
-    key: ResourceKey
-    object: ObjectRecord | None
+    objects: Mapping[ResourceKey, ObjectRecord | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,3 +60,27 @@ class Findings:
 
 
 SourceEvent = Listed | Changed | Findings
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """One look at a whole source, for commands. `unseen`: kinds that were not seen in full, and
+    why; they would be held."""
+
+    objects: Mapping[ResourceKey, ObjectRecord]
+    problems: tuple[Problem, ...]
+    skipped: Mapping[KindName, int]
+    unseen: Mapping[KindName, str]
+
+
+class Source(Protocol):
+    """What the bridge needs of a source; it calls `emit` and `fail` from threads of its own."""
+
+    def start(self) -> None:
+        """Begin to tell."""
+
+    def relist(self, kinds: Iterable[KindName]) -> None:
+        """Make lists of these kinds that begin after now. Any thread."""
+
+    def stop(self) -> None:
+        """Tell nothing more; returns within a second."""

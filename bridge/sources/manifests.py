@@ -16,19 +16,17 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from bridge.objects import ObjectRecord
 from bridge.placement import Rules
 from bridge.sources.events import Findings, KindStatus, Listed, Problem, SourceEvent
-from bridge.sources.manifest_files import ManifestDirectory, Reading, read_once
+from bridge.sources.manifest_files import ManifestDirectory, Reading
 from bridge.sources.manifest_tree import directories_below
 from nodecast.dirwatch import DirectoryWatch, Reason
 from nodecast.log import logger
 from nodecast.names import KindName, ResourceKey
-
-__all__ = ["ManifestsSource", "Reading", "read_once"]
 
 log = logger(__name__)
 
@@ -71,8 +69,8 @@ class ManifestsSource:
         """Begin to read and tell."""
         self._thread.start()
 
-    def relist(self) -> None:
-        """Ask for a list of every kind that is made after now. Any thread."""
+    def relist(self, kinds: Iterable[KindName] = ()) -> None:  # noqa: ARG002 - of all sources
+        """Ask for a reading that is made after now: it is of every kind. Any thread."""
         self._asked.set()
         self._watch.wake()
 

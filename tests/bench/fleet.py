@@ -78,7 +78,7 @@ class Fleet:
 
     def change(self, record: ObjectRecord) -> None:
         self._objects[record.key] = record
-        self.say(Changed(record.key, record))
+        self.say(Changed({record.key: record}))
 
     def run(self, until: Callable[[], bool]) -> float:
         """Turn the loop until a condition holds; the seconds that took."""

@@ -101,7 +101,7 @@ class KindReader:
         if lost or entry.version <= self._seen:
             return
         self._seen = entry.version
-        self._emit(Changed(entry.key, _record(entry.thing)))
+        self._emit(Changed({entry.key: _record(entry.thing)}))
 
     def _resume(self) -> None:
         if self._stopped or self._in_gap:
@@ -112,7 +112,7 @@ class KindReader:
         for entry in self._truth.entries:
             if entry.version > self._seen and kind_of(entry.key) == self._kind:
                 self._seen = entry.version
-                self._emit(Changed(entry.key, _record(entry.thing)))
+                self._emit(Changed({entry.key: _record(entry.thing)}))
 
 
 class DirectoryReader:

@@ -49,7 +49,7 @@ def test_the_version_is_printed_alone(capsys: Output) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "no source: give --manifests DIR, or manifests in the settings"),
+        ([], "no source: give --manifests DIR, or --kubeconfig FILE,"),
         (["--manifests", "m", "--mqtt-url", "http://x"], "flag --mqtt-url: mqtt.url 'http://x'"),
         (["--manifests", "m", "--bridge", "A"], "flag --bridge: bridge: bridge name 'A'"),
         (["--manifests", ""], "flag --manifests: manifests is empty"),

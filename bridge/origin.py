@@ -1,0 +1,97 @@
+"""Where the objects come from: the source that the settings name, and what tells it from another.
+
+The Kubernetes client is imported only where a cluster is the source: it takes some
+50 MB.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from bridge.config import BridgeSettings
+from bridge.placement import Rules
+from bridge.sources.events import Source, SourceEvent, Survey
+from bridge.sources.kubernetes.scope import Scope, Tuning
+from bridge.sources.manifest_files import read_once
+from bridge.sources.manifests import ManifestsSource
+from nodecast.errors import SettingsError
+
+MANIFESTS = "manifests"
+
+
+class Origin(Protocol):
+    """A source that has not begun. Its text says which one it is, for people."""
+
+    def identity(self) -> str:
+        """What the ledger holds as `source`.
+
+        Raises SettingsError, or SourceError where asking again may help.
+        """
+
+    def source(
+        self,
+        rules: Rules,
+        emit: Callable[[SourceEvent], None],
+        fail: Callable[[BaseException], None],
+    ) -> Source:
+        """The source, not started."""
+
+    def survey(self, rules: Rules) -> Survey:
+        """One look, for commands; what cannot be seen is in `unseen`, with the reason."""
+
+
+def origin_of(settings: BridgeSettings) -> Origin:
+    """The origin that the settings name. Raises SettingsError."""
+    if settings.manifests is not None:
+        return DirectoryOrigin(
+            Path(settings.manifests), settings.manifests_poll, settings.source or MANIFESTS
+        )
+    return _cluster(settings)
+
+
+def _cluster(settings: BridgeSettings) -> Origin:
+    from bridge.sources.kubernetes.access import Access, in_pod
+    from bridge.sources.kubernetes.origin import ClusterOrigin
+
+    if not (settings.kubeconfig or settings.context or settings.namespace or in_pod()):
+        raise SettingsError(
+            "no source: give --manifests DIR, or --kubeconfig FILE,"
+            " or one of them in the settings (in a pod, its own cluster is the source)"
+        )
+    chosen = settings.kubernetes
+    return ClusterOrigin(
+        Access(settings.kubeconfig, settings.context),
+        Scope(settings.namespaces, chosen.selector, chosen.selectors),
+        Tuning(chosen.watch, chosen.resync, chosen.page),
+        settings.source,
+    )
+
+
+class DirectoryOrigin:
+    """A directory of manifests."""
+
+    def __init__(self, directory: Path, poll: float, identity: str) -> None:
+        self._directory = directory
+        self._poll = poll
+        self._identity = identity
+
+    def __str__(self) -> str:
+        return f"manifests {self._directory}"
+
+    def identity(self) -> str:
+        return self._identity
+
+    def source(
+        self,
+        rules: Rules,
+        emit: Callable[[SourceEvent], None],
+        fail: Callable[[BaseException], None],
+    ) -> Source:
+        return ManifestsSource(self._directory, rules, emit, fail=fail, poll=self._poll)
+
+    def survey(self, rules: Rules) -> Survey:
+        reading = read_once(self._directory, rules)
+        unseen = {} if reading.complete else dict.fromkeys(rules.kinds, reading.reason)
+        return Survey(reading.objects, reading.problems, reading.skipped, unseen)

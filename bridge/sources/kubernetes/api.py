@@ -1,0 +1,183 @@
+"""GETs on the official client's transport, with time limits, and every failure translated.
+
+Any thread. Credentials are read anew from their files where the server does not accept them (401,
+403, a TLS failure), at most every `_RENEW` seconds: that covers a rotated token, a renewed
+certificate, a rewritten kubeconfig and an expired login alike. No token is ever in an error.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import orjson
+import urllib3
+from kubernetes.client import ApiClient
+from urllib3.exceptions import HTTPError
+
+from bridge.sources.kubernetes.access import UNREADABLE, Access
+from bridge.sources.kubernetes.failures import (
+    TRANSPORT,
+    ApiFailure,
+    Refusal,
+    in_words,
+    is_tls,
+    refusal_of,
+)
+from nodecast import __version__
+from nodecast.errors import SettingsError
+from nodecast.log import logger
+
+log = logger(__name__)
+
+CONNECT = 5.0
+"""Seconds for a connection to come about."""
+READ = 30.0
+"""Seconds without a byte of an answer."""
+_WHOLE = 60.0
+"""Seconds for one whole answer, however slowly it comes."""
+_RENEW = 10.0
+_ERROR_BODY = 65536
+CHUNK = 65536
+_POOL = 64
+"""Connections kept: more than there are informers, or the pool throws them away."""
+
+Response = urllib3.HTTPResponse
+
+
+class Api:
+    """One API server. Any thread."""
+
+    def __init__(self, access: Access, clock: Callable[[], float] = time.monotonic) -> None:
+        """Raises SettingsError where the credentials cannot be read."""
+        self.access = access
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._client = _client(access)
+        self._renewed_at = clock()
+
+    @property
+    def host(self) -> str:
+        """The server's URL."""
+        return str(self._client.configuration.host)
+
+    @contextmanager
+    def open(
+        self, path: str, query: Mapping[str, str], *, read: float = READ
+    ) -> Iterator[Response]:
+        """A response with status 200, not read yet; `read`: seconds without a byte of it.
+
+        Raises ApiFailure or Refusal, also for what happens while it is read in the block.
+        """
+        client, token = self._credentials()
+        try:
+            response = _request(client, token, path, query, read)
+            try:
+                if response.status != 200:
+                    raise _refusal(response)
+                yield response
+            finally:
+                response.close()
+        except Refusal as refusal:
+            if refusal.status in (401, 403):
+                self._renew(client)
+            raise
+        except TRANSPORT as error:
+            if is_tls(error):
+                self._renew(client)
+            raise ApiFailure(f"{self.host}: {in_words(error)}") from error
+
+    def read(self, path: str, query: Mapping[str, str] | None = None) -> dict[str, Any]:
+        """The JSON object that the server answers. Raises ApiFailure or Refusal."""
+        with self.open(path, query or {}) as response:
+            return self.json_of(response)
+
+    def json_of(self, response: Response) -> dict[str, Any]:
+        """The JSON object that a response holds. Raises ApiFailure."""
+        deadline = self._clock() + _WHOLE
+        parts = []
+        for part in chunks(response):
+            parts.append(part)
+            if self._clock() > deadline:
+                raise ApiFailure(f"{self.host}: an answer comes too slowly")
+        try:
+            answer = orjson.loads(b"".join(parts))
+        except orjson.JSONDecodeError as error:
+            raise ApiFailure(f"{self.host}: an answer is not JSON") from error
+        if not isinstance(answer, dict):
+            raise ApiFailure(f"{self.host}: an answer is no JSON object")
+        return answer
+
+    def _credentials(self) -> tuple[ApiClient, str | None]:
+        with self._lock:  # the client's refresh of a token is not made for several threads
+            client = self._client
+            try:
+                token = client.configuration.get_api_key_with_prefix("BearerToken")
+            except UNREADABLE as error:
+                raise ApiFailure(f"{self.access}: no token: {type(error).__name__}") from error
+        # Files of tokens end with a line break, which may not stand in a header.
+        return client, token.strip() if token else None
+
+    def _renew(self, used: ApiClient) -> None:
+        """Read the credentials anew, unless that has just been done."""
+        with self._lock:
+            if self._client is not used or self._clock() < self._renewed_at + _RENEW:
+                return
+            self._renewed_at = self._clock()
+            try:
+                self._client = _client(self.access)
+            except SettingsError as error:
+                log.warning("credentials cannot be read, the old ones stay", reason=str(error))
+
+
+def chunks(response: Response) -> Iterator[bytes]:
+    """The body as it comes, in pieces of any size."""
+    if response.chunked:
+        yield from response.stream(CHUNK, decode_content=False)
+        return
+    # Here `stream` waits until a piece is full: for a watch that would be for ever.
+    while part := response.read1(CHUNK, decode_content=False):
+        yield part
+
+
+def _client(access: Access) -> ApiClient:
+    configuration = access.configuration()
+    configuration.connection_pool_maxsize = _POOL
+    client = ApiClient(configuration)
+    client.user_agent = f"nodecast-bridge/{__version__}"
+    return client
+
+
+def _request(
+    client: ApiClient, token: str | None, path: str, query: Mapping[str, str], read: float
+) -> Response:
+    headers = {"Accept": "application/json"}
+    if token is not None:
+        headers["authorization"] = token
+    request = client.param_serialize(
+        "GET", path, query_params=list(query.items()), header_params=headers
+    )
+    try:
+        response = client.call_api(*request, _request_timeout=(CONNECT, read)).response
+    except HTTPError:
+        raise
+    except ValueError:
+        # The text of that error holds the header, and so the token.
+        raise ApiFailure("the token holds characters that no header may have") from None
+    assert isinstance(response, Response)
+    return response
+
+
+def _refusal(response: Response) -> Refusal:
+    body = response.read(_ERROR_BODY, decode_content=False)
+    retry_after = response.headers.get("Retry-After", "")
+    # Its other form, a date, would need the wall clock.
+    seconds = float(retry_after) if retry_after.isdecimal() else None
+    try:
+        status = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        status = body.decode("utf-8", "replace")
+    return refusal_of(status, response.status, seconds)

@@ -1,0 +1,270 @@
+"""List, then watch, for ever: one kind in one namespace, or in all.
+
+What always holds:
+- A list is made of all its pages, each a List of this kind, or it does not count.
+- A watch goes on from the last version seen; a broken one is resumed, one that the server has no
+  past for (410) is replaced by a list. Nothing is taken from a line that did not come whole.
+- Everything has a time limit: a watch is asked to end by itself within a minute, and a peer that
+  is silent for longer is given up. A list is made every half hour all the same, since a watch can
+  be silent for ever after the cluster's store was restored.
+- Every end is followed by a pause that `Retries` gives.
+
+One daemon thread an informer. It waits for the server; `stop` and `relist` break into that, except
+while the headers of an answer are awaited.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from bridge.placement import Rule
+from bridge.sources.events import KindStatus
+from bridge.sources.kubernetes.answers import Garbled, Lines, pages_of, selection
+from bridge.sources.kubernetes.api import READ, Api, Response, chunks
+from bridge.sources.kubernetes.failures import ApiFailure, Refusal
+from bridge.sources.kubernetes.kinds import KindTeller
+from bridge.sources.kubernetes.reasons import forbidden, missing
+from bridge.sources.kubernetes.resources import Resource, find
+from bridge.sources.kubernetes.retrying import LASTED, Retries
+from bridge.sources.kubernetes.scope import Namespace, Tuning
+from bridge.sources.kubernetes.sight import Contradiction
+from bridge.sources.kubernetes.troubles import Troubles
+from nodecast.log import logger
+
+log = logger(__name__)
+
+_GRACE = 15.0
+"""Seconds that a watch may last longer than was asked for."""
+_LIST_AFTER = 3
+"""Failures in a row after which a list decides, whatever they were."""
+_HELD = (403, 404)
+"""HTTP statuses of a kind that is forbidden, or missing."""
+_EXPECTED = (ApiFailure, Refusal, Garbled, Contradiction)
+
+
+class Informer:
+    """See the module. `start`, `relist` and `stop`: any thread."""
+
+    def __init__(
+        self,
+        api: Api,
+        rule: Rule,
+        namespace: Namespace,
+        selector: str,
+        teller: KindTeller,
+        troubles: Troubles,
+        *,
+        tuning: Tuning,
+        fail: Callable[[BaseException], None],
+        rng: random.Random,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._api = api
+        self._rule = rule
+        self._namespace = namespace
+        self._selector = selector
+        self._teller = teller
+        self._sight = teller.sight(namespace)
+        self._troubles = troubles
+        self._tuning = tuning
+        self._fail = fail
+        self._rng = rng
+        self._clock = clock
+        self._retries = Retries(rng)
+        self._name = str(rule.kind) + (f" in {namespace}" if namespace is not None else "")
+        self._thread = threading.Thread(
+            target=self._run, name=f"informer {self._name}", daemon=True
+        )
+        self._halt = threading.Event()
+        self._asked = threading.Event()
+        self._lock = threading.Lock()
+        self._response: Response | None = None  # what is read just now
+        self._watching = False
+        self._resource: Resource | None = None
+        self._must_list = True
+        self._relist_at = 0.0
+        self._unwatched = ""  # why it may not be watched
+        self._verb = "list"
+        self._asked_at = 0.0
+        self._opened_at: float | None = None
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def relist(self) -> None:
+        """Make a list that begins after now."""
+        self._asked.set()
+        with self._lock:
+            if self._watching:
+                self._interrupt()
+
+    def stop(self) -> None:
+        """Begin to stop: see `join`."""
+        self._halt.set()
+        self._asked.set()
+        with self._lock:
+            self._interrupt()
+
+    def join(self, timeout: float) -> bool:
+        """Whether it has ended, within `timeout` seconds."""
+        if self._thread.ident is not None:
+            self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    # -- the loop
+
+    def _run(self) -> None:
+        try:
+            while not self._halt.is_set():
+                self._round()
+        except Exception as error:  # noqa: BLE001 - the top of the thread
+            log.crash("informer failed", of=self._name)
+            self._fail(error)
+
+    def _round(self) -> None:
+        """List if need be, watch until that ends, and pause."""
+        self._opened_at = None
+        error: Exception | None = None
+        try:
+            self._list_then_watch()
+        except _EXPECTED as expected:
+            error = expected
+        if self._halt.is_set() or (self._asked.is_set() and self._opened_at is not None):
+            return  # the end was our own wish
+        lasted = 0.0 if self._opened_at is None else self._clock() - self._opened_at
+        pause = self._retries.pause(error, lasted)
+        self._ended(error, lasted, pause)
+        # Where the server does answer, whoever asks for a list need not wait.
+        answered = isinstance(error, Refusal) and error.status in _HELD
+        (self._asked if answered else self._halt).wait(pause)
+
+    def _list_then_watch(self) -> None:
+        self._verb, self._asked_at = "find", self._clock()
+        if self._resource is None:
+            self._resource = find(self._api, self._rule)
+        self._verb = "list"
+        if self._must_list or self._asked.is_set() or self._clock() >= self._relist_at:
+            self._list(self._resource)
+        self._verb = "watch"
+        self._watch(self._resource)
+
+    def _list(self, resource: Resource) -> None:
+        self._asked.clear()
+        asked_at = self._asked_at = self._clock()
+        collected, version = self._sight.begin_list(), ""
+        for page in pages_of(
+            lambda query: self._read(resource, query),
+            resource,
+            selection(self._selector),
+            self._tuning.page,
+        ):
+            collected.add(page.items)
+            version = version or page.version  # of the first page: that of the whole list
+        self._must_list = False
+        self._relist_at = asked_at + self._tuning.resync * self._rng.uniform(0.9, 1.1)
+        self._teller.listed(self._namespace, collected, version, asked_at, self._unwatched)
+        self._say_unreadable()
+        log.debug("listed", of=self._name, objects=len(self._sight.objects), version=version)
+
+    def _watch(self, resource: Resource) -> None:
+        seconds = max(1, round(self._tuning.watch * self._rng.uniform(0.75, 1.0)))
+        query = selection(self._selector) | {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": self._sight.version,
+            "timeoutSeconds": str(seconds),
+        }
+        lines = Lines()
+        with self._open(resource, query, seconds + _GRACE, watching=True) as response:
+            self._accepted()
+            deadline = self._clock() + seconds + _GRACE
+            for piece in chunks(response):
+                try:
+                    self._sight.events(lines.feed(piece))
+                finally:  # what came before a bad line counts
+                    self._teller.changed(self._namespace)
+                    self._say_unreadable()
+                if self._halt.is_set() or self._asked.is_set() or self._clock() > deadline:
+                    return
+
+    def _read(self, resource: Resource, query: Mapping[str, str]) -> dict[str, Any]:
+        with self._open(resource, query, READ) as response:
+            return self._api.json_of(response)
+
+    @contextmanager
+    def _open(
+        self, resource: Resource, query: Mapping[str, str], read: float, watching: bool = False
+    ) -> Iterator[Response]:
+        """An answer that `stop` (and `relist`, where it is a watch) can break off."""
+        path = resource.path(self._namespace)
+        with self._api.open(path, query, read=read) as response:
+            with self._lock:
+                self._response, self._watching = response, watching
+                if self._halt.is_set() or (watching and self._asked.is_set()):
+                    self._interrupt()
+            try:
+                yield response
+            finally:
+                with self._lock:
+                    self._response, self._watching = None, False
+
+    def _interrupt(self) -> None:
+        """Wake the thread out of a read; under the lock."""
+        if self._response is not None:
+            try:
+                self._response.shutdown()
+            except (OSError, ValueError, RuntimeError) as error:  # it has ended by itself
+                log.debug("nothing to break off", of=self._name, reason=str(error))
+
+    # -- how it went
+
+    def _say_unreadable(self) -> None:
+        self._troubles.unreadable(self._teller.kind, self._sight.unreadable)
+
+    def _accepted(self) -> None:
+        """The server lets us watch."""
+        self._opened_at = self._clock()
+        self._troubles.over(self._name)
+        if self._unwatched:
+            self._unwatched = ""
+            self._teller.watched(self._namespace)
+
+    def _ended(self, error: Exception | None, lasted: float, pause: float) -> None:
+        """Draw the conclusions from the end of a round."""
+        if isinstance(error, Refusal) and error.status in _HELD:
+            self._refused(error)
+        elif error is None and lasted < LASTED:
+            if self._retries.failures > 1:
+                self._troubles.met(self._name, "the server ends each watch at once", pause)
+        elif error is not None and (self._opened_at is None or self._retries.failures > 1):
+            self._troubles.met(self._name, self._words(error), pause)
+        if self._retries.failures >= _LIST_AFTER or _wants_a_list(error):
+            self._must_list = True
+
+    def _words(self, error: Exception) -> str:
+        if isinstance(error, Refusal) and error.status == 401:
+            return f"{error}: the credentials are not accepted ({self._api.access})"
+        return str(error)
+
+    def _refused(self, refusal: Refusal) -> None:
+        """The kind is not there, or not for us: it is held, and asked for again."""
+        self._troubles.over(self._name)  # said where the kind is held
+        if refusal.status == 404:
+            status, reason = KindStatus.MISSING, missing(self._resource, refusal)
+            self._resource = None
+        else:
+            status, reason = KindStatus.FORBIDDEN, forbidden(refusal, self._verb)
+            self._unwatched = reason if self._verb == "watch" else ""
+        self._teller.refused(self._namespace, status, reason, self._asked_at)
+
+
+def _wants_a_list(error: Exception | None) -> bool:
+    """Whether what is known may be wrong, or cannot be watched from."""
+    if isinstance(error, Refusal):
+        return error.status not in (401, 429) and error.status < 500
+    return isinstance(error, Garbled | Contradiction)

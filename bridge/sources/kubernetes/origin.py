@@ -1,0 +1,55 @@
+"""A Kubernetes cluster as the place where objects come from."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+from bridge.placement import Rules
+from bridge.sources.events import Source, SourceEvent, Survey
+from bridge.sources.kubernetes.access import Access
+from bridge.sources.kubernetes.api import Api
+from bridge.sources.kubernetes.identity import cluster_uid
+from bridge.sources.kubernetes.scope import Scope, Tuning
+from bridge.sources.kubernetes.source import KubernetesSource
+from bridge.sources.kubernetes.survey import survey
+
+
+class ClusterOrigin:
+    """One cluster, as one user. `identity`: given by the settings, instead of the cluster's."""
+
+    def __init__(self, access: Access, scope: Scope, tuning: Tuning, identity: str | None) -> None:
+        """Raises SettingsError where the credentials cannot be read."""
+        self._access = access
+        self._api = Api(access)
+        self._scope = scope
+        self._tuning = tuning
+        self._identity = identity
+
+    def __str__(self) -> str:
+        return f"{self._api.host} ({self._access})"
+
+    def identity(self) -> str:
+        """See `bridge.origin.Origin`."""
+        return self._identity or cluster_uid(self._api)
+
+    def source(
+        self,
+        rules: Rules,
+        emit: Callable[[SourceEvent], None],
+        fail: Callable[[BaseException], None],
+    ) -> Source:
+        """The informers, not started."""
+        return KubernetesSource(
+            self._api,
+            self._scope,
+            rules,
+            emit,
+            fail=fail,
+            tuning=self._tuning,
+            rng=random.SystemRandom(),
+        )
+
+    def survey(self, rules: Rules) -> Survey:
+        """One look, for commands."""
+        return survey(self._api, self._scope, rules, self._tuning.page)

@@ -1,0 +1,95 @@
+"""One look at a cluster, for commands: every kind listed, and its watch tried."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from bridge.objects import ObjectRecord
+from bridge.placement import Rule, Rules
+from bridge.sources.events import Problem, Survey
+from bridge.sources.kubernetes.answers import Garbled, pages_of, selection
+from bridge.sources.kubernetes.api import Api
+from bridge.sources.kubernetes.failures import ApiFailure, Refusal
+from bridge.sources.kubernetes.reasons import forbidden, missing
+from bridge.sources.kubernetes.resources import Resource, find
+from bridge.sources.kubernetes.scope import Namespace, Scope
+from bridge.sources.kubernetes.sight import PLACE, Sight
+from nodecast.names import KindName, ResourceKey
+
+
+def survey(api: Api, scope: Scope, rules: Rules, page: int) -> Survey:
+    """What the cluster shows now; what it does not show is in `unseen`, with the reason."""
+    objects: dict[ResourceKey, ObjectRecord] = {}
+    problems: list[Problem] = []
+    unseen: dict[KindName, str] = {}
+    for rule in rules:
+        for namespace in scope.of(namespaced=rule.namespaced):
+            look = _Look(api, rule, namespace, scope.selects(rule.kind), Sight(rule.kind, rules))
+            reason = look.take(page)
+            if reason:
+                unseen[rule.kind] = reason
+            objects.update(look.sight.objects)
+            problems += [
+                Problem(f"{PLACE} {name}", f"{rule.kind}: {why}")
+                for name, why in look.sight.unreadable.items()
+            ]
+    return Survey(objects, tuple(problems), {}, unseen)
+
+
+class _Look:
+    """One kind in one namespace."""
+
+    def __init__(
+        self, api: Api, rule: Rule, namespace: Namespace, selector: str, sight: Sight
+    ) -> None:
+        self.sight = sight
+        self._api = api
+        self._rule = rule
+        self._namespace = namespace
+        self._selection = selection(selector)
+        self._verb = "find"
+        self._resource: Resource | None = None
+
+    def take(self, page: int) -> str:
+        """List and watch; why it is not seen in full, empty where it is."""
+        try:
+            resource = self._resource = find(self._api, self._rule)
+            self._verb = "list"
+            self._list(resource, page)
+            self._verb = "watch"
+            self._watch(resource)
+        except Refusal as refusal:
+            return self._words(refusal)
+        except (Garbled, ApiFailure) as error:
+            return str(error)
+        return ""
+
+    def _list(self, resource: Resource, size: int) -> None:
+        collected, version = self.sight.begin_list(), ""
+        for page in pages_of(lambda q: self._ask(resource, q), resource, self._selection, size):
+            collected.add(page.items)
+            version = version or page.version
+        collected.finish(version)
+
+    def _ask(self, resource: Resource, query: Mapping[str, str]) -> dict[str, Any]:
+        return self._api.read(resource.path(self._namespace), query)
+
+    def _watch(self, resource: Resource) -> None:
+        """Only whether it is let in."""
+        query = self._selection | {
+            "watch": "true",
+            "resourceVersion": self.sight.version,
+            "timeoutSeconds": "1",
+        }
+        with self._api.open(resource.path(self._namespace), query):
+            pass
+
+    def _words(self, refusal: Refusal) -> str:
+        if refusal.status == 404:
+            return missing(self._resource, refusal)
+        if refusal.status == 403:
+            return forbidden(refusal, self._verb)
+        if refusal.status == 401:
+            return f"{self._api.host}: {refusal} ({self._api.access})"
+        return str(refusal)
