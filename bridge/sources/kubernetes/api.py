@@ -37,7 +37,7 @@ CONNECT = 5.0
 """Seconds for a connection to come about."""
 READ = 30.0
 """Seconds without a byte of an answer."""
-_WHOLE = 60.0
+_WHOLE = 300.0
 """Seconds for one whole answer, however slowly it comes."""
 _RENEW = 10.0
 _ERROR_BODY = 65536

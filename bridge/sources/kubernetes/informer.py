@@ -224,7 +224,7 @@ class Informer:
     # -- how it went
 
     def _say_unreadable(self) -> None:
-        self._troubles.unreadable(self._teller.kind, self._sight.unreadable)
+        self._troubles.unreadable(self._name, self._sight.unreadable)
 
     def _accepted(self) -> None:
         """The server lets us watch."""

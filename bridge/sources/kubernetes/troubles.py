@@ -9,8 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 
-from nodecast.log import Repeats, logger
-from nodecast.names import KindName
+from nodecast.log import logger
 
 log = logger(__name__)
 
@@ -22,7 +21,7 @@ class Troubles:
         self._host = host
         self._lock = threading.Lock()
         self._of: dict[str, str] = {}
-        self._objects = Repeats()
+        self._unreadable: dict[str, dict[str, str]] = {}
 
     def met(self, informer: str, reason: str, pause: float) -> None:
         """An informer cannot go on; it tries again after `pause` seconds."""
@@ -46,10 +45,16 @@ class Troubles:
         if last:
             log.info("API server can be used again", server=self._host, of=informer)
 
-    def unreadable(self, kind: KindName, objects: Mapping[str, str]) -> None:
-        """Objects that cannot be read, by `namespace/name`, with the reason."""
+    def unreadable(self, informer: str, objects: Mapping[str, str]) -> None:
+        """Objects that an informer cannot read, by `namespace/name`, with the reason: all of them,
+        each time."""
+        with self._lock:
+            before = self._unreadable.get(informer, {})
+            if before == objects:
+                return
+            self._unreadable[informer] = dict(objects)
         for name, reason in objects.items():
-            with self._lock:
-                news = self._objects.new((kind, name), reason)
-            if news:
-                log.warning("object refused", kind=kind, object=name, reason=reason)
+            if before.get(name) != reason:
+                log.warning("object refused", of=informer, object=name, reason=reason)
+        for name in before.keys() - objects.keys():
+            log.info("object is refused no more", of=informer, object=name)
