@@ -25,12 +25,13 @@ from typing import Any
 from bridge.placement import Rule
 from bridge.sources.events import KindStatus
 from bridge.sources.kubernetes.answers import Garbled, Lines, pages_of, selection
-from bridge.sources.kubernetes.api import READ, Api, Response, chunks
+from bridge.sources.kubernetes.api import Api, Response, chunks
+from bridge.sources.kubernetes.discovery import find
 from bridge.sources.kubernetes.failures import ApiFailure, Refusal
 from bridge.sources.kubernetes.kinds import KindTeller
 from bridge.sources.kubernetes.reasons import forbidden, missing
-from bridge.sources.kubernetes.resources import Resource, find
-from bridge.sources.kubernetes.retrying import LASTED, Retries
+from bridge.sources.kubernetes.resources import Resource
+from bridge.sources.kubernetes.retrying import Retries
 from bridge.sources.kubernetes.scope import Namespace, Tuning
 from bridge.sources.kubernetes.sight import Contradiction
 from bridge.sources.kubernetes.troubles import Troubles
@@ -38,8 +39,6 @@ from nodecast.log import logger
 
 log = logger(__name__)
 
-_GRACE = 15.0
-"""Seconds that a watch may last longer than was asked for."""
 _LIST_AFTER = 3
 """Failures in a row after which a list decides, whatever they were."""
 _HELD = (403, 404)
@@ -75,7 +74,7 @@ class Informer:
         self._fail = fail
         self._rng = rng
         self._clock = clock
-        self._retries = Retries(rng)
+        self._retries = Retries(rng, tuning.backoff, tuning.lasted)
         self._name = str(rule.kind) + (f" in {namespace}" if namespace is not None else "")
         self._thread = threading.Thread(
             target=self._run, name=f"informer {self._name}", daemon=True
@@ -180,9 +179,9 @@ class Informer:
             "timeoutSeconds": str(seconds),
         }
         lines = Lines()
-        with self._open(resource, query, seconds + _GRACE, watching=True) as response:
+        with self._open(resource, query, seconds + self._tuning.grace, watching=True) as response:
             self._accepted()
-            deadline = self._clock() + seconds + _GRACE
+            deadline = self._clock() + seconds + self._tuning.grace
             for piece in chunks(response):
                 try:
                     self._sight.events(lines.feed(piece))
@@ -193,7 +192,7 @@ class Informer:
                     return
 
     def _read(self, resource: Resource, query: Mapping[str, str]) -> dict[str, Any]:
-        with self._open(resource, query, READ) as response:
+        with self._open(resource, query, self._tuning.silence) as response:
             return self._api.json_of(response)
 
     @contextmanager
@@ -238,7 +237,7 @@ class Informer:
         """Draw the conclusions from the end of a round."""
         if isinstance(error, Refusal) and error.status in _HELD:
             self._refused(error)
-        elif error is None and lasted < LASTED:
+        elif error is None and lasted < self._tuning.lasted:
             if self._retries.failures > 1:
                 self._troubles.met(self._name, "the server ends each watch at once", pause)
         elif error is not None and (self._opened_at is None or self._retries.failures > 1):

@@ -10,22 +10,26 @@ from __future__ import annotations
 import random
 
 from bridge.sources.kubernetes.failures import Refusal
+from bridge.sources.kubernetes.scope import BACKOFF, LASTED
 from nodecast.backoff import Backoff
 
-BACKOFF = Backoff(first=1.0, most=20.0)
-"""Seconds. The longest keeps a recovery (rotated token, granted right) within a minute."""
-LASTED = 5.0
-"""Seconds after which a watch has proved itself."""
 _LONGEST_RETRY_AFTER = 60.0
 
 
 class Retries:
-    """Counts failures in a row and gives pauses. One owner thread."""
+    """Counts failures in a row and gives pauses. One owner thread.
 
-    __slots__ = ("_failures", "_gone", "_rng")
+    `enough`: seconds after which a watch has proved itself.
+    """
 
-    def __init__(self, rng: random.Random) -> None:
+    __slots__ = ("_backoff", "_enough", "_failures", "_gone", "_rng")
+
+    def __init__(
+        self, rng: random.Random, backoff: Backoff = BACKOFF, enough: float = LASTED
+    ) -> None:
         self._rng = rng
+        self._backoff = backoff
+        self._enough = enough
         self._failures = 0
         self._gone = False
 
@@ -39,7 +43,7 @@ class Retries:
 
         `lasted`: seconds for which the watch had been open.
         """
-        if lasted >= LASTED:
+        if lasted >= self._enough:
             self._failures, self._gone = 0, False
             if error is None:
                 return 0.0
@@ -49,6 +53,6 @@ class Retries:
                 return 0.0
             if error.retry_after is not None:  # it says itself when: nothing to grow
                 asked = min(error.retry_after, _LONGEST_RETRY_AFTER)
-                return max(asked, BACKOFF.first / 2) * self._rng.uniform(1.0, 1.25)
+                return max(asked, self._backoff.first / 2) * self._rng.uniform(1.0, 1.25)
         self._failures += 1
-        return BACKOFF.pause(self._failures, self._rng)
+        return self._backoff.pause(self._failures, self._rng)
