@@ -19,14 +19,8 @@ from kubernetes.client import ApiClient
 from urllib3.exceptions import HTTPError
 
 from bridge.sources.kubernetes.access import UNREADABLE, Access
-from bridge.sources.kubernetes.failures import (
-    TRANSPORT,
-    ApiFailure,
-    Refusal,
-    in_words,
-    is_tls,
-    refusal_of,
-)
+from bridge.sources.kubernetes.failures import ApiFailure, Refusal, refusal_of
+from bridge.sources.kubernetes.transport import TRANSPORT, in_words, is_tls
 from nodecast import __version__
 from nodecast.errors import SettingsError
 from nodecast.log import logger

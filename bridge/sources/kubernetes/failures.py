@@ -1,29 +1,12 @@
-"""What can go wrong with a request: errors of our own, and the transport's put into words.
-
-ApiFailure: there was no answer, or none that can be read. Refusal: the server said no. The texts
-are stable, without addresses of objects and counters, so that the same trouble is said once.
+"""What the server's answers come to where they are no good: ApiFailure, there was none that can be
+read; Refusal, the server said no. Pure.
 """
 
 from __future__ import annotations
 
-import http.client
-import ssl
-
-from kubernetes.client.exceptions import ApiException
-from urllib3.exceptions import (
-    ConnectTimeoutError,
-    HTTPError,
-    NameResolutionError,
-    NewConnectionError,
-    ProtocolError,
-    ProxyError,
-    ReadTimeoutError,
-)
+from http import HTTPStatus
 
 from nodecast.errors import SourceError
-
-TRANSPORT = (HTTPError, http.client.HTTPException, ApiException, OSError)
-"""What the client's transport raises; ApiException stands for TLS there."""
 
 
 class ApiFailure(SourceError):
@@ -44,9 +27,12 @@ class Refusal(SourceError):
         self.retry_after = retry_after
 
 
+_CODES = frozenset(status.value for status in HTTPStatus)
+
+
 def refusal_of(status: object, code: int = 500, retry_after: float | None = None) -> Refusal:
     """What a Status object, or a plain text in its place, says."""
-    words = http.client.responses.get(code, "Unknown")
+    words = HTTPStatus(code).phrase if code in _CODES else "Unknown"
     if not isinstance(status, dict):
         text = " ".join(str(status).split())[:200]
         return Refusal(code, words, text or "no reason given", retry_after)
@@ -57,46 +43,3 @@ def refusal_of(status: object, code: int = 500, retry_after: float | None = None
         str(status.get("message") or "no message")[:500],
         retry_after,
     )
-
-
-def is_tls(error: BaseException) -> bool:
-    """Whether TLS is what failed: a certificate may have been renewed."""
-    return any(isinstance(each, ssl.SSLError) for each in _chain(error))
-
-
-def in_words(error: BaseException) -> str:
-    """A transport error in one stable line."""
-    root = list(_chain(error))[-1]
-    match error:
-        case ProxyError():
-            return f"the proxy cannot be reached: {_root_words(root)}"
-        case NameResolutionError():
-            return "its name does not resolve"
-        case NewConnectionError():
-            return _root_words(root)
-        case ConnectTimeoutError():
-            return "no connection in time"
-        case ReadTimeoutError():
-            return "silent for too long"
-        case ProtocolError():
-            return "the connection broke off"
-    return _root_words(root)
-
-
-def _chain(error: BaseException | None) -> list[BaseException]:
-    """The error and what caused it, the first cause last."""
-    chain: list[BaseException] = []
-    while error is not None and error not in chain:
-        chain.append(error)
-        error = error.__cause__ or error.__context__
-    return chain
-
-
-def _root_words(root: BaseException) -> str:
-    if isinstance(root, ssl.SSLCertVerificationError):
-        return f"its certificate is not accepted: {root.verify_message}"
-    if isinstance(root, ssl.SSLError):
-        return f"TLS failed: {root.reason or root}"
-    if isinstance(root, OSError) and root.strerror:
-        return root.strerror
-    return type(root).__name__

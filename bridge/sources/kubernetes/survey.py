@@ -10,9 +10,10 @@ from bridge.placement import Rule, Rules
 from bridge.sources.events import Problem, Survey
 from bridge.sources.kubernetes.answers import Garbled, pages_of, selection
 from bridge.sources.kubernetes.api import Api
+from bridge.sources.kubernetes.discovery import find
 from bridge.sources.kubernetes.failures import ApiFailure, Refusal
 from bridge.sources.kubernetes.reasons import forbidden, missing
-from bridge.sources.kubernetes.resources import Resource, find
+from bridge.sources.kubernetes.resources import Resource
 from bridge.sources.kubernetes.scope import Namespace, Scope
 from bridge.sources.kubernetes.sight import PLACE, Sight
 from nodecast.names import KindName, ResourceKey

@@ -1,0 +1,67 @@
+"""What the client's transport raises, put into words.
+
+The texts are stable, without addresses of objects and counters, so that the same trouble is said
+once.
+"""
+
+from __future__ import annotations
+
+import http.client
+import ssl
+
+from kubernetes.client.exceptions import ApiException
+from urllib3.exceptions import (
+    ConnectTimeoutError,
+    HTTPError,
+    NameResolutionError,
+    NewConnectionError,
+    ProtocolError,
+    ProxyError,
+    ReadTimeoutError,
+)
+
+TRANSPORT = (HTTPError, http.client.HTTPException, ApiException, OSError)
+"""All that it raises; ApiException stands for TLS there."""
+
+
+def is_tls(error: BaseException) -> bool:
+    """Whether TLS is what failed: a certificate may have been renewed."""
+    return any(isinstance(each, ssl.SSLError) for each in _chain(error))
+
+
+def in_words(error: BaseException) -> str:
+    """A transport error in one stable line."""
+    root = list(_chain(error))[-1]
+    match error:
+        case ProxyError():
+            return f"the proxy cannot be reached: {_root_words(root)}"
+        case NameResolutionError():
+            return "its name does not resolve"
+        case NewConnectionError():
+            return _root_words(root)
+        case ConnectTimeoutError():
+            return "no connection in time"
+        case ReadTimeoutError():
+            return "silent for too long"
+        case ProtocolError():
+            return "the connection broke off"
+    return _root_words(root)
+
+
+def _chain(error: BaseException | None) -> list[BaseException]:
+    """The error and what caused it, the first cause last."""
+    chain: list[BaseException] = []
+    while error is not None and error not in chain:
+        chain.append(error)
+        error = error.__cause__ or error.__context__
+    return chain
+
+
+def _root_words(root: BaseException) -> str:
+    if isinstance(root, ssl.SSLCertVerificationError):
+        return f"its certificate is not accepted: {root.verify_message}"
+    if isinstance(root, ssl.SSLError):
+        return f"TLS failed: {root.reason or root}"
+    if isinstance(root, OSError) and root.strerror:
+        return root.strerror
+    return type(root).__name__
