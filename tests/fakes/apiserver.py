@@ -152,7 +152,7 @@ class ApiServer:
         credentials = {"token": token}
         if token_file is not None:
             if not token_file.exists():
-                token_file.write_text(f"{token}\n")
+                token_file.write_text(token)
             credentials = {"tokenFile": str(token_file)}
         context = {"cluster": "fake", "user": user}
         if namespace is not None:

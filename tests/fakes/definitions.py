@@ -48,6 +48,7 @@ class Definitions:
         self._end_watches = end_watches
         self._served: Served = {}
         self._ready_at: dict[tuple[str, str], float] = {}
+        self._terminating: set[str] = set()
         self._timers: set[threading.Timer] = set()
         self._closed = False
         for resource in BUILT_IN:
@@ -88,6 +89,7 @@ class Definitions:
     def deleted(self, name: str) -> None:
         """A CRD was marked deleted: its objects go now, the kind itself a little later."""
         with self._store.lock:
+            self._terminating.add(name)
             crd = self._store.table(CRDS).entries[key_of("", name)].body()
             for resource in _resources_of(crd):
                 table = self._store.table(resource)
@@ -99,14 +101,14 @@ class Definitions:
         """405 where the kind's CRD is being deleted."""
         if not resource.custom:
             return
-        entry = self._store.table(CRDS).entries.get(key_of("", resource.qualified))
-        if entry is None or entry.body()["metadata"].get("deletionTimestamp"):
+        if resource.qualified in self._terminating:
             message = "create not allowed while custom resource definition is terminating"
             raise refused(405, "MethodNotAllowed", message)
 
     def reload(self) -> None:
         """Serve what the store's CRDs say, after the store was restored."""
         with self._store.lock:
+            self._terminating.clear()
             for key in [key for key, each in self._served.items() if each.custom]:
                 del self._served[key]
             for entry in self._store.table(CRDS).entries.values():
@@ -164,6 +166,7 @@ class Definitions:
         entry = table.entries.get(key_of("", name))
         if entry is not None and entry.body()["metadata"].get("deletionTimestamp"):
             self._store.remove(table, entry.key)
+            self._terminating.discard(name)
             self._withdraw(entry.body())
 
 

@@ -99,7 +99,6 @@ class Server:
 class _Listener(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
-    allow_reuse_address = True
     request_queue_size = 128
 
     def __init__(self, owner: Server) -> None:
@@ -108,6 +107,7 @@ class _Listener(ThreadingHTTPServer):
 
     def server_bind(self) -> None:
         # Not HTTPServer's: it asks for the machine's name.
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         socket.socket.bind(self.socket, self.server_address)
         self.server_address = self.socket.getsockname()
 
@@ -184,8 +184,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _alive(self) -> bool:
         """Whether the client is still there."""
-        readable, _, _ = select.select([self.connection], [], [], 0)
-        if not readable:
+        poll = select.poll()  # not select(): it takes no descriptor above 1023
+        poll.register(self.connection, select.POLLIN)
+        if not poll.poll(0):
             return True
         try:
             return bool(self.connection.recv(1, socket.MSG_PEEK))

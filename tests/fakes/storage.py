@@ -82,7 +82,7 @@ class Table:
     entries: dict[str, Entry] = field(default_factory=dict)
     log: list[Change] = field(default_factory=list)
     compacted: int = 0
-    last: int = 0  # the version of the latest change
+    forgotten: int = 0  # the version of the latest change that is not in the log any more
     changed: int = 0  # rises with every write and restore, for what is worked out from here
     snapshots: dict[int, list[Entry]] = field(default_factory=dict)
 
@@ -148,7 +148,6 @@ class Store:
     def _commit(self, table: Table, change: Change) -> None:
         self.version = change.version
         table.log.append(change)
-        table.last = change.version
         table.changed += 1
         table.condition.notify_all()
 
@@ -158,6 +157,8 @@ class Store:
             self.compacted = self.version
             for table in self.tables.values():
                 table.compacted = self.version
+                if table.log:
+                    table.forgotten = table.log[-1].version
                 table.log.clear()
                 table.snapshots.clear()
 
@@ -174,7 +175,7 @@ class Store:
                 table.entries = dict(backup.entries.get(key, {}))
                 table.log.clear()
                 table.snapshots.clear()
-                table.compacted = table.last = backup.version
+                table.compacted = backup.version
                 table.changed += 1
 
     def wake(self) -> None:

@@ -45,7 +45,7 @@ class Watch:
     replay_old: bool | None = None  # None: no replay
     frozen: bool = False
     ending: str = ""  # "clean" or "reset"
-    fresh: bool = True  # nothing was looked at yet
+    too_late: bool = False  # its version was compacted away before it was opened
     _next_bookmark: float = field(default=math.inf)
 
     def batches(self, alive: Callable[[], bool]) -> Iterator[bytes]:
@@ -72,7 +72,7 @@ class Watch:
         if not self.initial and self.replay_old is None:
             return
         with self.store.lock:
-            if self.replay_old is not None and self.cursor < self.table.compacted:
+            if self.too_late:
                 return
             at = self.store.version
             entries = [entry for entry in self.table.at(at) if self.scope.fits(entry)]
@@ -105,7 +105,6 @@ class Watch:
                     continue
                 if self._too_old():
                     return []
-                self.fresh = False
                 if changes := self.table.after(self.cursor, _AT_ONCE):
                     return changes
                 self.cursor = max(self.cursor, self.store.version)
@@ -118,9 +117,7 @@ class Watch:
 
     def _too_old(self) -> bool:
         """Whether changes that were not sent are forgotten (an idle watch has missed none)."""
-        if self.cursor >= self.table.compacted:
-            return False
-        return self.fresh or self.table.last > self.cursor
+        return self.too_late or self.cursor < self.table.forgotten
 
     def _event(self, change: Change) -> tuple[bytes, ...]:
         before = change.before if change.before and self.scope.fits(change.before) else None
@@ -163,20 +160,23 @@ def opened(
     asked = request.query.get("resourceVersion") or "0"
     seconds = float(request.query.get("timeoutSeconds") or 0) or _LONGEST
     bookmarks = request.query.get("allowWatchBookmarks") in TRUE
-    cursor = version_of(asked)
-    return Watch(
-        store,
-        store.table(resource),
-        resource,
-        request,
-        user,
-        scope_of(request),
-        cursor or store.version,
-        initial=cursor == 0,
-        bookmark_every=every if bookmarks else math.inf,
-        deadline=clock() + seconds,
-        clock=clock,
-    )
+    version = version_of(asked)
+    with store.lock:
+        table = store.table(resource)
+        return Watch(
+            store,
+            table,
+            resource,
+            request,
+            user,
+            scope_of(request),
+            cursor=version or store.version,
+            initial=version == 0,
+            bookmark_every=every if bookmarks else math.inf,
+            deadline=clock() + seconds,
+            clock=clock,
+            too_late=0 < version < table.compacted,
+        )
 
 
 class Watches:
