@@ -5,18 +5,22 @@ from __future__ import annotations
 import gc
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from bridge.app import COLLECTOR
 from nodecast.log import set_up
-from tests.bench import agent, publishing
+from tests.bench import agent, publishing, rivals, standing, watching
 from tests.bench.table import machine
 
-BENCHMARKS = {
+BENCHMARKS: dict[str, Callable[[Path], None]] = {
     "changed-nodes": publishing.changed_nodes,
     "burst": publishing.burst,
     "idle-agent": agent.idle_memory,
     "latency": agent.latency,
+    "watch-stream": watching.watch_stream,
+    "first-list": standing.first_list,
+    "kopf": rivals.kopf,
 }
 
 

@@ -73,20 +73,21 @@ def _object(
     spec: dict[str, Any],
     status: dict[str, Any],
 ) -> dict[str, Any]:
+    managed = [_managed("kubectl-client-side-apply", {"f:spec": _SPEC_FIELDS})]
+    if status:
+        written = _managed("sedna-gm", {"f:status": {".": {}}})
+        managed.append(written | {"subresource": "status"})
     metadata = {
         "annotations": annotations,
         "creationTimestamp": _TIME,
         "generation": version - FIRST_VERSION + 1,
         "labels": {"app.kubernetes.io/name": "inspection", "line": "press-shop"},
-        "managedFields": [_managed("kubectl-client-side-apply", {"f:spec": _SPEC_FIELDS})],
+        "managedFields": managed,
         "name": name,
         "namespace": NAMESPACE,
         "resourceVersion": str(version),
         "uid": f"6f1d2c1e-8a57-4f0b-9d3e-{hash_of(name):012x}",
     }
-    if status:
-        written = _managed("sedna-gm", {"f:status": {".": {}}})
-        metadata["managedFields"].append(written | {"subresource": "status"})
     whole = {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "spec": spec}
     return whole | {"status": status} if status else whole
 

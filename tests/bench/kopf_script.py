@@ -8,7 +8,8 @@ import os
 from typing import Any
 
 import kopf
-from paho.mqtt.client import CallbackAPIVersion, Client, MQTTv5
+from paho.mqtt.client import Client, MQTTv5
+from paho.mqtt.enums import CallbackAPIVersion
 
 client = Client(CallbackAPIVersion.VERSION2, protocol=MQTTv5)
 
