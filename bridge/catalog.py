@@ -1,20 +1,19 @@
 """The catalog: all objects, and on which nodes each of them belongs.
 
 Pure: no clock, no log. Placement is the least fixpoint of the rules: an object is on the nodes
-that it names, on those of whatever carries it, and on those of whatever it follows. A change
-recomputes only what can be reached from it, and the result is the same as from scratch.
+that it names, on those of whatever carries it, and on those of whatever it follows. A change costs
+what it moves (see `bridge.flow`), and the result is the same as from scratch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from bridge.flow import Flow, Moves, same_inputs
 from bridge.objects import ObjectRecord
 from bridge.placement import Rules
 from nodecast.names import KindName, NodeName, ResourceKey, kind_of
-
-_NOWHERE: frozenset[NodeName] = frozenset()
 
 
 @dataclass(slots=True)
@@ -37,45 +36,47 @@ class Dangling:
 
 
 class Catalog:
-    """Objects by key, their nodes, and the nodes' objects. One owner thread."""
+    """Objects by kind and key, and where they are. One owner thread."""
 
     def __init__(self, rules: Rules) -> None:
-        self._rules = rules
-        self._records: dict[ResourceKey, ObjectRecord] = {}
-        self._of_kind: dict[KindName, set[ResourceKey]] = {kind: set() for kind in rules.kinds}
-        self._placed_of_kind: dict[KindName, int] = dict.fromkeys(rules.kinds, 0)
-        self._at: dict[ResourceKey, frozenset[NodeName]] = {}
-        self._on: dict[NodeName, set[ResourceKey]] = {}
-        self._carriers: dict[ResourceKey, set[ResourceKey]] = {}
-        self._followers: dict[ResourceKey, set[ResourceKey]] = {}
+        self._records: dict[KindName, dict[ResourceKey, ObjectRecord]] = {
+            kind: {} for kind in rules.kinds
+        }
+        self._flow = Flow(rules, self.get)
 
     # -- what it says
 
     def get(self, key: ResourceKey) -> ObjectRecord | None:
-        return self._records.get(key)
+        records = self._records.get(kind_of(key))
+        return None if records is None else records.get(key)
 
     def records(self) -> Iterator[ObjectRecord]:
         """All objects, by key."""
-        return (self._records[key] for key in sorted(self._records))
+        for _, records in sorted(self._records.items()):
+            yield from (records[key] for key in sorted(records))
 
     def nodes_of(self, key: ResourceKey) -> frozenset[NodeName]:
-        return self._at.get(key, _NOWHERE)
+        return frozenset(self._flow.at(self.get(key)))
+
+    def is_placed(self, key: ResourceKey) -> bool:
+        """Whether an object is there, and on any node."""
+        return bool(self._flow.at(self.get(key)))
 
     def nodes(self) -> Iterable[NodeName]:
         """The nodes that have anything."""
-        return self._on.keys()
+        return self._flow.nodes()
 
     def on_node(self, node: NodeName) -> list[ObjectRecord]:
         """What belongs on a node, by key."""
-        return [self._records[key] for key in sorted(self._on.get(node, ()))]
+        return [self._records[kind_of(key)][key] for key in self._flow.on(node)]
 
     def count(self, kind: KindName) -> int:
         """How many objects of a kind there are."""
-        return len(self._of_kind[kind])
+        return len(self._records[kind])
 
     def placed(self, kind: KindName) -> int:
         """How many objects of a kind are on at least one node."""
-        return self._placed_of_kind[kind]
+        return self._flow.placed(kind)
 
     def dangling(self) -> list[Dangling]:
         """References that lead nowhere, by owner and target."""
@@ -83,7 +84,7 @@ class Catalog:
             Dangling(record.key, target)
             for record in self.records()
             for target in sorted({*record.carries, *record.follows})
-            if target not in self._records or not self._records[target].placeable
+            if (found := self.get(target)) is None or not found.placeable
         ]
 
     # -- what changes it
@@ -92,132 +93,54 @@ class Catalog:
         self, kind: KindName, objects: Mapping[ResourceKey, ObjectRecord]
     ) -> dict[ResourceKey, ObjectRecord | None]:
         """What to apply so that `objects` are all there is of a kind: what a list says."""
+        known = self._records[kind]
         changes: dict[ResourceKey, ObjectRecord | None] = {
-            key: record for key, record in objects.items() if self._records.get(key) is not record
+            key: record for key, record in objects.items() if known.get(key) is not record
         }
-        return changes | dict.fromkeys(self._of_kind[kind] - objects.keys())
+        return changes | dict.fromkeys(known.keys() - objects.keys())
 
     def apply(self, changes: Mapping[ResourceKey, ObjectRecord | None]) -> Delta:
         """Put or (None) remove objects, and place what that touches."""
         delta = Delta()
-        touched: set[ResourceKey] = set()
-        for key, new in changes.items():
-            old = self._records.get(key)
-            if old is not None:
-                if new is None:
-                    delta.lost.add(old.kind)
-                elif old.digest != new.digest:
-                    delta.dirty |= self.nodes_of(key)
-            self._store(key, old, new)
-            if _inputs(old) != _inputs(new):
-                touched |= self._link(key, old, new)
-        if touched:
-            self._place(self._reach(touched), delta)
+        moving = [key for key, new in changes.items() if not self._in_place(key, new, delta)]
+        if moving:
+            self._move(moving, changes, delta)
         return delta
 
-    def _store(self, key: ResourceKey, old: ObjectRecord | None, new: ObjectRecord | None) -> None:
-        if new is not None:
-            self._records[key] = new
-            self._of_kind[new.kind].add(key)
-        elif old is not None:
-            del self._records[key]
-            self._of_kind[old.kind].discard(key)
+    def _in_place(self, key: ResourceKey, new: ObjectRecord | None, delta: Delta) -> bool:
+        """Whether the change moves nothing: then it is made."""
+        old = self.get(key)
+        if old is None:
+            return new is None
+        if new is None:
+            delta.lost.add(old.kind)
+            return False
+        if old.digest != new.digest:
+            delta.dirty.update(self._flow.at(old))
+        if not same_inputs(old, new):
+            return False
+        self._records[new.kind][key] = new
+        return True
 
-    def _link(
-        self, key: ResourceKey, old: ObjectRecord | None, new: ObjectRecord | None
-    ) -> set[ResourceKey]:
-        """Index the references of `new` instead of `old`'s; the keys to be placed anew.
-
-        What `old` carried is among them: nodes may have come to it along an edge that is gone.
-        """
-        touched = {key}
-        for record, index in ((old, _drop), (new, _add)):
-            if record is not None:
-                touched.update(record.carries)
-                for target in record.carries:
-                    index(self._carriers, target, key)
-                for target in record.follows:
-                    index(self._followers, target, key)
-        return touched
-
-    def _reach(self, keys: Iterable[ResourceKey]) -> set[ResourceKey]:
-        """`keys`, and all whose placement can depend on theirs."""
-        seen: set[ResourceKey] = set()
-        todo = list(keys)
-        while todo:
-            key = todo.pop()
-            if key not in seen:
-                seen.add(key)
-                todo += self._flows_to(key)
-        return seen
-
-    def _flows_to(self, key: ResourceKey) -> Iterator[ResourceKey]:
-        record = self._records.get(key)
-        if record is not None and record.placeable:
-            yield from record.carries
-        yield from self._followers.get(key, ())
-
-    def _flows_from(self, key: ResourceKey, record: ObjectRecord) -> Iterator[ResourceKey]:
-        yield from self._carriers.get(key, ())
-        yield from record.follows
-
-    def _place(self, region: set[ResourceKey], delta: Delta) -> None:
-        """Compute the nodes of a region that is closed under flow, from what flows into it."""
-        at: dict[ResourceKey, set[NodeName]] = {}
-        for key in region:
-            record = self._records.get(key)
-            if record is not None and record.placeable:
-                outside = (s for s in self._flows_from(key, record) if s not in region)
-                at[key] = set(record.nodes).union(*map(self.nodes_of, outside))
-        todo = [key for key, nodes in at.items() if nodes]
-        while todo:
-            key = todo.pop()
-            for target in self._flows_to(key):
-                if target in at and not at[key] <= at[target]:
-                    at[target] |= at[key]
-                    todo.append(target)
-        for key in region:
-            self._move(key, at.get(key, _NOWHERE), delta)
-
-    def _move(self, key: ResourceKey, nodes: Set[NodeName], delta: Delta) -> None:
-        before = self.nodes_of(key)
-        if nodes == before:
-            return
-        delta.dirty |= nodes ^ before
-        kind = kind_of(key)
-        for node in before - nodes:
-            delta.lost.add(kind)
-            self._on[node].discard(key)
-            if not self._on[node]:
-                del self._on[node]
-        for node in nodes - before:
-            self._on.setdefault(node, set()).add(key)
-        if nodes:
-            own = self._records[key].nodes  # mostly the same: then one set is kept, not two
-            self._at[key] = own if nodes == own else frozenset(nodes)
-        else:
-            del self._at[key]
-        if bool(nodes) != bool(before):
-            self._placed_of_kind[kind] += 1 if nodes else -1
-            (delta.arrived if nodes else delta.departed).add(key)
-
-
-def _inputs(record: ObjectRecord | None) -> tuple[object, ...] | None:
-    """What placement depends on."""
-    if record is None:
-        return None
-    return record.nodes, record.carries, record.follows, record.placeable
-
-
-_Index = dict[ResourceKey, set[ResourceKey]]
-
-
-def _add(index: _Index, target: ResourceKey, source: ResourceKey) -> None:
-    index.setdefault(target, set()).add(source)
-
-
-def _drop(index: _Index, target: ResourceKey, source: ResourceKey) -> None:
-    sources = index[target]
-    sources.discard(source)
-    if not sources:
-        del index[target]
+    def _move(
+        self,
+        keys: Iterable[ResourceKey],
+        changes: Mapping[ResourceKey, ObjectRecord | None],
+        delta: Delta,
+    ) -> None:
+        moves = Moves()
+        for key in keys:
+            old = self._records[kind_of(key)].pop(key, None)
+            if old is not None:
+                self._flow.remove(old, moves)
+        self._flow.settle(moves)
+        for key in keys:
+            new = changes[key]
+            if new is not None:
+                self._records[new.kind][key] = new
+                self._flow.add(new, moves)
+        for key, node in moves.left:
+            delta.dirty.add(node)
+            delta.lost.add(kind_of(key))
+        delta.dirty |= moves.nodes
+        delta.arrived, delta.departed = moves.arrived, moves.departed

@@ -8,7 +8,7 @@ null gives nothing; a field of another shape than the path says is the object's 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +27,17 @@ class FieldPath:
     def values(self, value: Any) -> Iterator[tuple[str, Any]]:
         """(`spec.workers[2].nodeName`, value) of all that is there. Raises ObjectError."""
         return _walk(value, self.steps, "")
+
+    def found(self, value: Any) -> Sequence[Any]:
+        """The same values without where they are, several times as quickly. Raises ObjectError."""
+        at = value
+        for step in self.steps:
+            if step is None or not isinstance(at, dict):
+                return [each for _, each in self.values(value)]
+            at = at.get(step)
+            if at is None:
+                return ()
+        return (at,)
 
 
 def parse_path(text: str) -> FieldPath:

@@ -115,7 +115,7 @@ class Holding:
             return
         for key in keys:
             view = self._kinds.get(kind_of(key))
-            if view is not None and not self._catalog.nodes_of(key):
+            if view is not None and not self._catalog.is_placed(key):
                 view.departed.pop(key, None)
                 view.departed[key] = now
 

@@ -2,36 +2,33 @@
 
 An object is read once, in its source's thread. What cannot be identified raises; what can be
 identified and not placed is kept with its `problem`, so that it can be shown.
+
+Reading is what a stream of events costs, and records are what the bridge's memory holds. So names
+that come again and again are checked once, and one value of each is shared by all records.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from typing import Any
 
-import orjson
+import msgspec
 
+from bridge import interned
 from bridge.fields import FieldPath, shape
+from bridge.interned import NOWHERE
 from bridge.placement import Reference, Rule, Rules
+from bridge.projection import encode_resource
 from nodecast.errors import InvalidName, ObjectError
-from nodecast.messages.snapshot import resource_digest
 from nodecast.messages.version import MAX_NUMBER
 from nodecast.names import (
     KindName,
     NodeName,
     ResourceKey,
-    kind_name,
-    namespace_name,
     node_name,
     object_name,
     resource_key,
-    split_api_version,
 )
-
-LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-_METADATA = ("namespace", "name", "uid", "generation", "labels", "annotations")
-_NOWHERE: frozenset[NodeName] = frozenset()
 
 
 class NoRule(ObjectError):
@@ -42,13 +39,17 @@ class NoRule(ObjectError):
         self.kind = kind
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectRecord:
+class ObjectRecord(msgspec.Struct, frozen=True, eq=False, gc=False):
     """What the bridge keeps of an object.
 
-    `nodes`: those that it names itself. `carries`, `follows`: the keys it refers to, there or not.
-    `encoded`: its resource as it goes into a snapshot. `place`: where it was read, for people.
-    `problem`: why it is not placed. `deleting`: it has a deletion timestamp.
+    `nodes`: those that it names itself. `carries`, `follows`: the keys it refers to, there or not,
+    each once. `encoded`: its resource as it goes into a snapshot; equal content has an equal
+    `digest`. `place`: where it was read, for people. `problem`: why it is not placed. `deleting`:
+    it has a deletion timestamp. `version`: what its source calls this state of it, for the source
+    alone: it orders nothing, and two records that differ only in it are equal.
+
+    A struct of msgspec: made 15 times as fast as a frozen dataclass. The garbage collector need not
+    know it, since nothing in it can refer back to it.
     """
 
     key: ResourceKey
@@ -61,50 +62,95 @@ class ObjectRecord:
     place: str = ""
     problem: str | None = None
     deleting: bool = False
+    version: str = ""
 
     @property
     def placeable(self) -> bool:
         """False: it belongs nowhere, whatever refers to it."""
         return self.problem is None and not self.deleting
 
+    def sharing(self, old: ObjectRecord) -> ObjectRecord:
+        """This record, made of `old`'s values where they are equal.
+
+        A source that keeps records calls it for an object that comes again: else the bytes of one
+        content are in memory twice, with the newest record and with the snapshot sent last.
+        """
+        if old.digest != self.digest:
+            return self
+        return ObjectRecord(
+            old.key,
+            old.kind,
+            self.nodes,
+            old.carries if old.carries == self.carries else self.carries,
+            old.follows if old.follows == self.follows else self.follows,
+            old.digest,
+            old.encoded,
+            self.place,
+            self.problem,
+            self.deleting,
+            self.version,
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ObjectRecord):
+            return NotImplemented
+        return _compared(self) == _compared(other)
+
+    def __hash__(self) -> int:
+        return hash((self.key, self.digest))
+
+
+def _compared(record: ObjectRecord) -> tuple[object, ...]:
+    return msgspec.structs.astuple(record)[:-1]
+
 
 def read_object(
-    raw: object, rules: Rules, place: str, default_namespace: str = "default"
+    raw: object, rules: Rules, place: str, default_namespace: str | None = "default"
 ) -> ObjectRecord:
     """The record of a decoded object.
 
-    Raises NoRule for a kind without a rule, ObjectError for what has no key or is no JSON.
+    `default_namespace` is that of an object which should name one and does not; None: it is
+    refused. Raises NoRule for a kind without a rule, ObjectError for what has no key or is no JSON.
     """
-    kind, rule, obj, metadata = _identify(raw, rules)
-    key, namespace = _key(kind, rule, metadata, default_namespace)
-    projected = _project(obj, metadata, namespace, rule)
+    rule, obj, metadata = _identify(raw, rules)
+    key, namespace = _key(rule, metadata, default_namespace)
     try:
-        digest = resource_digest(projected)
-        encoded = orjson.dumps(projected | {"digest": digest}, option=orjson.OPT_SORT_KEYS)
+        digest, encoded = encode_resource(obj, metadata, namespace)
     except TypeError as error:
         raise ObjectError(f"{key} cannot be encoded: {error}") from error
-    deleting = bool(metadata.get("deletionTimestamp"))
+    nodes, problem = NOWHERE, None
+    carries: tuple[ResourceKey, ...] = ()
+    follows: tuple[ResourceKey, ...] = ()
     try:
         _check_metadata(metadata)
-        nodes = frozenset(_nodes(rule, obj))
-        carries = _references(rule.carries, obj, namespace, rules)
-        follows = _references(rule.follows, obj, namespace, rules)
+        nodes, carries, follows = _placement(rule, obj, namespace, rules)
     except ObjectError as error:
         problem = str(error)
-        return ObjectRecord(key, kind, _NOWHERE, (), (), digest, encoded, place, problem, deleting)
+    version = metadata.get("resourceVersion")
     return ObjectRecord(
-        key, kind, nodes, carries, follows, digest, encoded, place, deleting=deleting
+        key,
+        rule.kind,
+        nodes,
+        carries,
+        follows,
+        digest,
+        encoded,
+        place,
+        problem,
+        bool(metadata.get("deletionTimestamp")),
+        version if isinstance(version, str) else "",
     )
 
 
-def _identify(raw: object, rules: Rules) -> tuple[KindName, Rule, dict[str, Any], dict[str, Any]]:
+def _identify(raw: object, rules: Rules) -> tuple[Rule, dict[str, Any], dict[str, Any]]:
     if not isinstance(raw, dict):
         raise ObjectError(f"is {shape(raw)}, not an object")
     if "apiVersion" not in raw or "kind" not in raw:
         raise ObjectError("has no apiVersion and kind: it is no Kubernetes object")
     try:
-        group, _ = split_api_version(raw["apiVersion"])
-        kind = kind_name(raw["kind"], group)
+        kind = interned.kind_of_object(raw["apiVersion"], raw["kind"])
+    except TypeError as error:
+        raise ObjectError("apiVersion or kind is not a string") from error
     except InvalidName as error:
         raise ObjectError(str(error)) from error
     rule = rules.get(kind)
@@ -113,44 +159,26 @@ def _identify(raw: object, rules: Rules) -> tuple[KindName, Rule, dict[str, Any]
     metadata = raw.get("metadata")
     if not isinstance(metadata, dict):
         raise ObjectError(f"metadata is {shape(metadata)}, not an object")
-    return kind, rule, raw, metadata
+    return rule, raw, metadata
 
 
-def _key(
-    kind: KindName, rule: Rule, metadata: dict[str, Any], default: str
-) -> tuple[ResourceKey, str]:
+def _key(rule: Rule, metadata: dict[str, Any], default: str | None) -> tuple[ResourceKey, str]:
+    """The key and, apart, the namespace (empty: cluster-scoped)."""
+    namespace = ""
+    given = metadata.get("namespace")
     try:
         name = object_name(metadata.get("name"))
-        given = metadata.get("namespace")
-        namespace = default if given is None or given == "" else given
-        namespace = namespace_name(namespace) if rule.namespaced else ""
+        if rule.namespaced:
+            if given is None or given == "":
+                given = default
+            if given is None:
+                raise ObjectError(f"{rule.kind} '{name}' has no metadata.namespace")
+            namespace = interned.namespace(given)
+    except TypeError as error:
+        raise ObjectError(f"metadata: namespace is {shape(given)}, not a string") from error
     except InvalidName as error:
         raise ObjectError(f"metadata: {error}") from error
-    return resource_key(kind, namespace, name), namespace
-
-
-def _project(
-    obj: dict[str, Any], metadata: dict[str, Any], namespace: str, rule: Rule
-) -> dict[str, Any]:
-    """The object without what is the server's business.
-
-    It keeps apiVersion, kind, six fields of the metadata, and every other top-level field but
-    `status`, and `digest`, which is ours.
-    """
-    kept = {name: metadata[name] for name in _METADATA if metadata.get(name) not in (None, {})}
-    if rule.namespaced:
-        kept["namespace"] = namespace
-    else:
-        kept.pop("namespace", None)
-    annotations = kept.get("annotations")
-    if isinstance(annotations, dict) and LAST_APPLIED in annotations:
-        rest = {k: v for k, v in annotations.items() if k != LAST_APPLIED}
-        kept["annotations"] = rest
-        if not rest:
-            del kept["annotations"]
-    projected = {k: v for k, v in obj.items() if k not in ("status", "digest", "metadata")}
-    projected["metadata"] = kept
-    return projected
+    return resource_key(rule.kind, namespace, name), namespace
 
 
 def _check_metadata(metadata: dict[str, Any]) -> None:
@@ -161,8 +189,9 @@ def _check_metadata(metadata: dict[str, Any]) -> None:
             continue
         if not isinstance(table, dict):
             raise ObjectError(f"metadata.{name} is {shape(table)}, not an object")
-        for key, value in table.items():
+        for value in table.values():
             if not isinstance(value, str):
+                key = next(key for key in table if table[key] is value)
                 raise ObjectError(f"metadata.{name}['{key}'] is {shape(value)}, not a string")
     uid, generation = metadata.get("uid"), metadata.get("generation")
     if uid is not None and not isinstance(uid, str):
@@ -173,32 +202,55 @@ def _check_metadata(metadata: dict[str, Any]) -> None:
         raise ObjectError(f"metadata.generation is not a number from 0 to {MAX_NUMBER}")
 
 
-def _nodes(rule: Rule, obj: dict[str, Any]) -> Iterator[NodeName]:
-    for where, value in _values(rule.nodes, obj):
-        try:
-            yield node_name(value)
-        except InvalidName as error:
-            raise ObjectError(f"{where}: {error}") from error
+def _placement(
+    rule: Rule, obj: dict[str, Any], namespace: str, rules: Rules
+) -> tuple[frozenset[NodeName], tuple[ResourceKey, ...], tuple[ResourceKey, ...]]:
+    """Nodes, and the keys of what is carried and followed. Raises ObjectError."""
+    return (
+        _nodes(rule.nodes, obj),
+        _references(rule.carries, obj, namespace, rules) if rule.carries else (),
+        _references(rule.follows, obj, namespace, rules) if rule.follows else (),
+    )
+
+
+def _nodes(paths: Iterable[FieldPath], obj: dict[str, Any]) -> frozenset[NodeName]:
+    names = [name for path in paths for name in path.found(obj) if name != ""]
+    if not names:
+        return NOWHERE
+    try:
+        return interned.nodes(names)
+    except (InvalidName, TypeError) as error:
+        raise _blamed(error, paths, obj, node_name) from error
 
 
 def _references(
     references: Iterable[Reference], obj: dict[str, Any], namespace: str, rules: Rules
 ) -> tuple[ResourceKey, ...]:
-    found: dict[ResourceKey, None] = {}
+    found: list[ResourceKey] = []
     for reference in references:
-        target = rules.get(reference.kind)
-        inside = namespace if target is None or target.namespaced else ""
-        for where, value in _values((reference.path,), obj):
-            try:
-                found[resource_key(reference.kind, inside, object_name(value))] = None
-            except InvalidName as error:
-                raise ObjectError(f"{where}: {error}") from error
-    return tuple(found)
+        kind = rules.get(reference.kind)
+        inside = namespace if kind is None or kind.namespaced else ""
+        for name in reference.path.found(obj):
+            if name != "":
+                try:
+                    found.append(interned.target(reference.kind, inside, name))
+                except (InvalidName, TypeError) as error:
+                    raise _blamed(error, (reference.path,), obj, object_name) from error
+    return tuple(found) if len(found) < 2 else tuple(dict.fromkeys(found))
 
 
-def _values(paths: Iterable[FieldPath], obj: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """What stands at the paths; an empty string is as good as nothing."""
+def _blamed(
+    error: Exception,
+    paths: Iterable[FieldPath],
+    obj: dict[str, Any],
+    check: Callable[[object], str],
+) -> ObjectError:
+    """The error with where in the object the name stands: looked for only once one is wrong."""
     for path in paths:
         for where, value in path.values(obj):
-            if value != "":
-                yield where, value
+            try:
+                if value != "":
+                    check(value)
+            except InvalidName as first:
+                return ObjectError(f"{where}: {first}")
+    return ObjectError(str(error))
