@@ -91,6 +91,7 @@ class Informer:
         self._verb = "list"
         self._asked_at = 0.0
         self._opened_at: float | None = None
+        self._cut_short = False  # the trouble is that watches do not last
 
     def start(self) -> None:
         self._thread.start()
@@ -188,6 +189,7 @@ class Informer:
                 finally:  # what came before a bad line counts
                     self._teller.changed(self._namespace)
                     self._say_unreadable()
+                self._proved()
                 if self._halt.is_set() or self._asked.is_set() or self._clock() > deadline:
                     return
 
@@ -228,20 +230,35 @@ class Informer:
     def _accepted(self) -> None:
         """The server lets us watch."""
         self._opened_at = self._clock()
-        self._troubles.over(self._name)
+        if not self._cut_short:
+            self._troubles.over(self._name)
         if self._unwatched:
             self._unwatched = ""
             self._teller.watched(self._namespace)
 
+    def _proved(self) -> None:
+        """Let what was wrong be over, once a watch has lasted."""
+        opened_at, enough = self._opened_at, self._tuning.lasted
+        if self._cut_short and opened_at is not None and self._clock() - opened_at >= enough:
+            self._cut_short = False
+            self._troubles.over(self._name)
+
+    def _met(self, reason: str, pause: float) -> None:
+        self._cut_short = self._opened_at is not None
+        self._troubles.met(self._name, reason, pause)
+
     def _ended(self, error: Exception | None, lasted: float, pause: float) -> None:
-        """Draw the conclusions from the end of a round."""
+        """Draw the conclusions from the end of a round. A pause of nothing is no news."""
+        self._proved()
         if isinstance(error, Refusal) and error.status in _HELD:
             self._refused(error)
         elif error is None and lasted < self._tuning.lasted:
             if self._retries.failures > 1:
-                self._troubles.met(self._name, "the server ends each watch at once", pause)
-        elif error is not None and (self._opened_at is None or self._retries.failures > 1):
-            self._troubles.met(self._name, self._words(error), pause)
+                self._met("the server ends each watch at once", pause)
+        elif (
+            error is not None and pause and (self._opened_at is None or self._retries.failures > 1)
+        ):
+            self._met(self._words(error), pause)
         if self._retries.failures >= _LIST_AFTER or _wants_a_list(error):
             self._must_list = True
 
@@ -252,6 +269,7 @@ class Informer:
 
     def _refused(self, refusal: Refusal) -> None:
         """The kind is not there, or not for us: it is held, and asked for again."""
+        self._cut_short = False
         self._troubles.over(self._name)  # said where the kind is held
         if refusal.status == 404:
             status, reason = KindStatus.MISSING, missing(self._resource, refusal)
