@@ -1,6 +1,6 @@
-"""The bridge's own parts without a broker: source, queue, loop, catalog as the process has them.
+"""The bridge's own process without a broker: its source, its loop and its catalog.
 
-The loop is that of `bridge.app`; what is added is only the condition on which it ends.
+It is `bridge.app` as it is; what is added is only the condition on which its loop ends.
 """
 
 from __future__ import annotations
@@ -17,7 +17,16 @@ from nodecast.settings import load
 from tests.bench.cluster import GROUP, NAMESPACE
 
 _NO_BROKER = "mqtt://127.0.0.1:9"
-_LONGEST_WAIT = 0.05
+
+
+class _App(App):
+    """Its loop ends when `done` holds after events of the source were taken."""
+
+    done: Callable[[], bool] = staticmethod(lambda: False)
+
+    def _take_all(self) -> None:
+        super()._take_all()
+        self._stopping = self.done()
 
 
 class InProcess:
@@ -25,7 +34,7 @@ class InProcess:
 
     def __init__(self, kubeconfig: Path) -> None:
         flags = {"kubeconfig": str(kubeconfig), "mqtt.url": _NO_BROKER, "hold": 0.0}
-        self._app = App(load(BridgeSettings, flags=flags))
+        self._app = _App(load(BridgeSettings, flags=flags))
 
     def __enter__(self) -> InProcess:
         return self
@@ -46,19 +55,11 @@ class InProcess:
         self._app._bridge = self._app._core(identity)
         self._app._wait_for_lists()
 
-    def turn_until(self, condition: Callable[[], bool]) -> None:
-        """Turn the loop until a condition holds."""
-        deadline = 0.0
-        while not condition():
-            wait = min(max(0.0, deadline - time.monotonic()), _LONGEST_WAIT)
-            for event in self._app._session.poll(wait):
-                self._app._bridge.session_event(event, time.monotonic())
-            self._app._take_all()
-            deadline = self._app._bridge.work(time.monotonic())
-
-    def knows(self, key: ResourceKey) -> bool:
-        """Whether the catalog has this object."""
-        return self.catalog.get(key) is not None
+    def serve_until(self, key: ResourceKey) -> None:
+        """Let the loop run until the catalog has this object."""
+        self._app._stopping = False
+        self._app.done = lambda: self.catalog.get(key) is not None
+        self._app._serve()
 
 
 def key_of_service(number: int) -> ResourceKey:

@@ -75,10 +75,9 @@ def first_list(directory: Path) -> None:
     ]
     print_table(
         f"First list of {OBJECTS:,} objects, their resources {last.encoded // last.objects:,} bytes"
-        f" each, on {last.nodes:,} nodes, and {MODELS:,} models that they carry;\n  median of"
-        f" {ROUNDS} rounds, each a process of its own (goal: memory 1.80 of the encoded resources"
-        " as they go into snapshots)",
-        ["", ""],
+        f" each, on {last.nodes:,} nodes, and of {MODELS:,} models that they carry;\n  each round a"
+        " process of its own; encoded: as resources go into snapshots (goal: 1.80 of that)",
+        ["", f"median of {ROUNDS}"],
         rows,
     )
     print(f"  goal {'met' if _share(rounds) <= 1.8 else 'NOT met'}")
