@@ -1,8 +1,9 @@
 """GETs on the official client's transport, with time limits, and every failure translated.
 
 Any thread. Credentials are read anew from their files where the server does not accept them (401,
-403, a TLS failure), at most every `_RENEW` seconds: that covers a rotated token, a renewed
-certificate, a rewritten kubeconfig and an expired login alike. No token is ever in an error.
+403, a TLS failure) or they cannot be sent, at most every `_RENEW` seconds: that covers a rotated
+token, a renewed certificate, a rewritten kubeconfig and an expired login alike. No token is ever in
+an error.
 """
 
 from __future__ import annotations
@@ -42,6 +43,10 @@ _POOL = 64
 Response = urllib3.HTTPResponse
 
 
+class _BadToken(ApiFailure):
+    """The token cannot be read, or cannot be sent."""
+
+
 class Api:
     """One API server. Any thread."""
 
@@ -66,9 +71,9 @@ class Api:
 
         Raises ApiFailure or Refusal, also for what happens while it is read in the block.
         """
-        client, token = self._credentials()
+        client = self._client
         try:
-            response = _request(client, token, path, query, read)
+            response = _request(client, self._token(client), path, query, read)
             try:
                 if response.status != 200:
                     raise _refusal(response)
@@ -78,6 +83,9 @@ class Api:
         except Refusal as refusal:
             if refusal.status in (401, 403):
                 self._renew(client)
+            raise
+        except _BadToken:
+            self._renew(client)
             raise
         except TRANSPORT as error:
             if is_tls(error):
@@ -105,15 +113,14 @@ class Api:
             raise ApiFailure(f"{self.host}: an answer is no JSON object")
         return answer
 
-    def _credentials(self) -> tuple[ApiClient, str | None]:
+    def _token(self, client: ApiClient) -> str | None:
         with self._lock:  # the client's refresh of a token is not made for several threads
-            client = self._client
             try:
                 token = client.configuration.get_api_key_with_prefix("BearerToken")
             except UNREADABLE as error:
-                raise ApiFailure(f"{self.access}: no token: {type(error).__name__}") from error
+                raise _BadToken(f"{self.access}: no token: {type(error).__name__}") from error
         # Files of tokens end with a line break, which may not stand in a header.
-        return client, token.strip() if token else None
+        return token.strip() if token else None
 
     def _renew(self, used: ApiClient) -> None:
         """Read the credentials anew, unless that has just been done."""
@@ -160,7 +167,7 @@ def _request(
         raise
     except ValueError:
         # The text of that error holds the header, and so the token.
-        raise ApiFailure("the token holds characters that no header may have") from None
+        raise _BadToken("the token holds characters that no header may have") from None
     assert isinstance(response, Response)
     return response
 
