@@ -220,3 +220,54 @@ def test_metadata_that_the_agent_could_not_read_is_the_objects_problem(
     record = read(with_metadata(**{field: value}))
     assert str(record.problem).startswith(f"metadata.{field}")
     assert record.nodes == frozenset()
+
+
+@pytest.mark.parametrize("namespace", [None, ""])
+def test_without_a_default_a_missing_namespace_is_refused(namespace: str | None) -> None:
+    raw = with_metadata(namespace=namespace)
+    with pytest.raises(ObjectError, match=r"Dataset\.sedna\.io 'a' has no metadata\.namespace"):
+        read_object(raw, RULES, "p", None)
+
+
+def test_without_a_default_an_object_keeps_the_namespace_that_it_has() -> None:
+    assert read_object(with_metadata(namespace="team"), RULES, "p", None).key == (
+        "Dataset.sedna.io/team/a"
+    )
+
+
+@pytest.mark.parametrize(("value", "version"), [("77", "77"), (None, ""), (77, "")])
+def test_a_record_carries_the_version_that_its_source_gave(value: object, version: str) -> None:
+    assert read(with_metadata(resourceVersion=value)).version == version
+
+
+def test_a_version_is_no_part_of_what_an_object_is() -> None:
+    old, new = (read(with_metadata(resourceVersion=version)) for version in ("1", "2"))
+    assert (old, hash(old), old.encoded) == (new, hash(new), new.encoded)
+    assert old != read(dataset("a", "n2"))
+
+
+def test_a_record_cannot_be_changed() -> None:
+    with pytest.raises(AttributeError):
+        read(dataset("a", "n1")).digest = "x"  # type: ignore[misc]
+
+
+def test_a_record_of_equal_content_shares_the_bytes_and_keeps_its_own_version() -> None:
+    old, new = (read(with_metadata(resourceVersion=version)) for version in ("1", "2"))
+    shared = new.sharing(old)
+    assert shared.encoded is old.encoded
+    assert (shared, shared.version) == (new, "2")
+
+
+def test_a_record_of_other_content_shares_nothing() -> None:
+    new = read(dataset("a", "n2"))
+    assert new.sharing(read(dataset("a", "n1"))) is new
+
+
+def test_objects_on_one_node_share_its_set() -> None:
+    assert read(dataset("a", "n1")).nodes is read(dataset("b", "n1")).nodes
+
+
+@pytest.mark.parametrize("field", ["apiVersion", "kind"])
+def test_a_kind_that_is_no_text_is_refused(field: str) -> None:
+    with pytest.raises(ObjectError, match="apiVersion or kind is not a string"):
+        read(dataset("a", "n1") | {field: ["x"]})
