@@ -21,7 +21,7 @@ from urllib3.exceptions import HTTPError
 
 from bridge.sources.kubernetes.access import UNREADABLE, Access
 from bridge.sources.kubernetes.failures import ApiFailure, Refusal, refusal_of
-from bridge.sources.kubernetes.transport import TRANSPORT, in_words, is_tls
+from bridge.sources.kubernetes.transport import TRANSPORT, address, in_words, is_tls
 from nodecast import __version__
 from nodecast.errors import SettingsError
 from nodecast.log import logger
@@ -90,7 +90,8 @@ class Api:
         except TRANSPORT as error:
             if is_tls(error):
                 self._renew(client)
-            raise ApiFailure(f"{self.host}: {in_words(error)}") from error
+            proxy = address(client.configuration.proxy or "")
+            raise ApiFailure(f"{self.host}: {in_words(error, proxy)}") from error
 
     def read(self, path: str, query: Mapping[str, str] | None = None) -> dict[str, Any]:
         """The JSON object that the server answers. Raises ApiFailure or Refusal."""
@@ -147,7 +148,14 @@ def chunks(response: Response) -> Iterator[bytes]:
 def _client(access: Access) -> ApiClient:
     configuration = access.configuration()
     configuration.connection_pool_maxsize = _POOL
-    client = ApiClient(configuration)
+    try:
+        client = ApiClient(configuration)
+    except (ImportError, ValueError) as error:  # a scheme that is not known, or not installed
+        raise SettingsError(
+            f"{access}: the proxy {address(configuration.proxy or '')} of the environment or the"
+            f" kubeconfig cannot be used ({type(error).__name__}): give it as http://host:port,"
+            " or name the API server in NO_PROXY"
+        ) from error
     client.user_agent = f"nodecast-bridge/{__version__}"
     return client
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import http.client
 import ssl
+from urllib.parse import urlsplit
 
 from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import (
@@ -29,12 +30,12 @@ def is_tls(error: BaseException) -> bool:
     return any(isinstance(each, ssl.SSLError) for each in _chain(error))
 
 
-def in_words(error: BaseException) -> str:
-    """A transport error in one stable line."""
+def in_words(error: BaseException, proxy: str = "") -> str:
+    """A transport error in one stable line; `proxy`: the address of the one in between."""
     root = list(_chain(error))[-1]
     match error:
         case ProxyError():
-            return f"the proxy cannot be reached: {_root_words(root)}"
+            return f"the proxy {proxy} cannot be reached: {_proxy_words(root)}"
         case NameResolutionError():
             return "its name does not resolve"
         case NewConnectionError():
@@ -48,6 +49,11 @@ def in_words(error: BaseException) -> str:
     return _root_words(root)
 
 
+def address(url: str) -> str:
+    """Host and port of a URL, without the user and the password that it may hold."""
+    return urlsplit(url if "//" in url else f"//{url}").netloc.rpartition("@")[2]
+
+
 def _chain(error: BaseException | None) -> list[BaseException]:
     """The error and what caused it, the first cause last."""
     chain: list[BaseException] = []
@@ -55,6 +61,13 @@ def _chain(error: BaseException | None) -> list[BaseException]:
         chain.append(error)
         error = error.__cause__ or error.__context__
     return chain
+
+
+def _proxy_words(root: BaseException) -> str:
+    """A proxy that refuses says why in an OSError without a number."""
+    if isinstance(root, OSError) and not root.strerror and root.args:
+        return str(root.args[0])[:200]
+    return _root_words(root)
 
 
 def _root_words(root: BaseException) -> str:
