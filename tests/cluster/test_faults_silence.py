@@ -1,0 +1,86 @@
+"""A server that is there and says nothing: noticed, given up, and asked again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.support.informing import LISTS, QUICK, WATCHES, informing, serving
+from tests.support.objects import dataset
+from tests.support.wait import eventually
+
+NOTICED = QUICK.watch + QUICK.grace + QUICK.backoff.most
+"""Seconds from the last byte until the next request, at the most."""
+
+
+def test_k1_a_watch_without_headers_is_given_up_and_asked_again(tmp_path: Path) -> None:
+    with serving(dataset("a", "edge0")) as server:
+        fault = server.faults.swallow(WATCHES, times=1)
+        with informing(server, tmp_path) as it:
+            it.knows("a")
+            eventually(lambda: fault.hits == 1)
+            server.create(dataset("b", "edge0"))
+            it.knows("a", "b", within=NOTICED + 3)
+            assert len(it.asked("list")) == 1, "it was resumed"
+            assert it.log.reasons == [f"{server.url}: silent for too long"]
+
+
+def test_k1_a_watch_that_is_silent_after_its_headers_is_resumed(tmp_path: Path) -> None:
+    with serving(dataset("a", "edge0")) as server, informing(server, tmp_path) as it:
+        it.watching()
+        assert server.faults.freeze_watches(WATCHES) == 1
+        server.create(dataset("b", "edge0"))
+        it.knows("a", "b", within=NOTICED + 3)
+        assert it.told.gone == []
+        assert len(it.asked("list")) == 1
+
+
+def test_k1_a_stream_that_falls_silent_in_the_middle_is_resumed(tmp_path: Path) -> None:
+    with serving(dataset("a", "edge0")) as server, informing(server, tmp_path) as it:
+        it.watching()
+        server.create(dataset("b", "edge0"))
+        it.knows("a", "b")
+        server.faults.freeze_watches(WATCHES)
+        server.create(dataset("c", "edge0"))
+        server.delete("Dataset.sedna.io", "default", "a")
+        it.knows("b", "c", within=NOTICED + 3)
+        last = it.asked("watch")[-1]
+        assert int(last.query["resourceVersion"]) > int(
+            it.asked("watch")[0].query["resourceVersion"]
+        ), "it goes on where it stood"
+
+
+def test_k1_a_quiet_and_healthy_watch_says_nothing(tmp_path: Path) -> None:
+    with serving(dataset("a", "edge0")) as server, informing(server, tmp_path) as it:
+        eventually(lambda: len(it.asked("watch")) >= 4, within=15)
+        assert it.log.warnings == []
+        assert len(it.asked("list")) == 1
+
+
+def test_a_list_that_is_never_answered_is_asked_again(tmp_path: Path) -> None:
+    with serving(dataset("a", "edge0")) as server:
+        server.faults.swallow(LISTS, times=1)
+        with informing(server, tmp_path) as it:
+            it.knows("a", within=QUICK.silence + 4)
+            assert it.log.reasons == [f"{server.url}: silent for too long"]
+
+
+def test_a_server_that_is_frozen_as_a_whole_is_given_up_and_found_again(tmp_path: Path) -> None:
+    with serving(dataset("a", "edge0")) as server, informing(server, tmp_path) as it:
+        it.watching()
+        server.faults.freeze()
+        server.create(dataset("b", "edge0"))
+        eventually(lambda: it.log.reasons, within=NOTICED + 8)
+        assert set(it.log.reasons) == {f"{server.url}: silent for too long"}
+        server.faults.thaw()
+        it.knows("a", "b", within=NOTICED + 3)
+        assert it.told.gone == []
+
+
+def test_pages_have_a_time_limit_each_and_not_together(tmp_path: Path) -> None:
+    things = [dataset(f"d{number:03}", "edge0") for number in range(2 * QUICK.page + 1)]
+    with serving(*things) as server:
+        server.faults.delay(QUICK.silence / 2, LISTS)
+        with informing(server, tmp_path) as it:
+            it.listed()
+            assert [len(each.objects or ()) for each in it.told.lists] == [len(things)]
+            assert it.log.warnings == []
