@@ -119,4 +119,4 @@ def event_of(line: bytes) -> tuple[str, dict[str, Any], dict[str, Any], str]:
 
 
 def _names(kind: tuple[object, object]) -> str:
-    return " of ".join(str(part)[:80] for part in kind)
+    return " of ".join(part[:80] if isinstance(part, str) else "?" for part in kind)

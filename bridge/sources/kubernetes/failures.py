@@ -31,15 +31,19 @@ _CODES = frozenset(status.value for status in HTTPStatus)
 
 
 def refusal_of(status: object, code: int = 500, retry_after: float | None = None) -> Refusal:
-    """What a Status object, or a plain text in its place, says."""
+    """What a Status object, or a plain text in its place, says: in one line, never long."""
     words = HTTPStatus(code).phrase if code in _CODES else "Unknown"
     if not isinstance(status, dict):
-        text = " ".join(str(status).split())[:200]
-        return Refusal(code, words, text or "no reason given", retry_after)
+        return Refusal(code, words, _text(status, 200) or "no reason given", retry_after)
     given = status.get("code")
     return Refusal(
         given if type(given) is int else code,
-        str(status.get("reason") or words),
-        str(status.get("message") or "no message")[:500],
+        _text(status.get("reason"), 100) or words,
+        _text(status.get("message"), 500) or "no message",
         retry_after,
     )
+
+
+def _text(value: object, most: int) -> str:
+    """In one line; empty for what is no string: what nests deeply cannot even be printed."""
+    return " ".join(value.split())[:most] if isinstance(value, str) else ""

@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from bridge.glimpse import Glimpse
 from bridge.objects import ObjectRecord, read_object
 from bridge.placement import Rules
-from bridge.sources.kubernetes.answers import ADDED, BOOKMARK, DELETED, event_of
+from bridge.sources.kubernetes.answers import ADDED, BOOKMARK, DELETED, MODIFIED, event_of
 from nodecast.errors import ObjectError, SourceError
 from nodecast.names import KindName, ResourceKey, resource_key
 
@@ -39,6 +40,7 @@ class Sight:
         self._rules = rules
         rule = rules.get(kind)
         self._namespaced = rule is None or rule.namespaced
+        self._glimpse = None if rule is None else Glimpse.of(rule, rules)
         self._refuted: set[tuple[ResourceKey, str]] = set()
         self._doubted: set[tuple[ResourceKey, str]] = set()
         self.objects: dict[ResourceKey, ObjectRecord] = {}
@@ -82,7 +84,7 @@ class Sight:
         Raises Refusal (an ERROR event), Garbled, or Contradiction; what came before it counts.
         """
         for line in lines:
-            if line:
+            if line and not self._glimpsed(line):
                 kind, obj, metadata, version = event_of(line)
                 if kind != BOOKMARK:
                     self._event(kind, obj, metadata, version)
@@ -102,20 +104,43 @@ class Sight:
                 self.objects.pop(key, None)
         return changes
 
+    def _glimpsed(self, line: bytes) -> bool:
+        """Take an event by what placement needs of it; False: it must be read in full."""
+        glimpse = self._glimpse
+        event = None if glimpse is None else glimpse.event(line)
+        if glimpse is None or event is None or event.type != MODIFIED:
+            return False
+        thing = event.object
+        key = glimpse.key(thing)
+        known = self._known(key) if key is not None else None
+        if key is None or known is None:
+            return False
+        if known.version != thing.metadata.resourceVersion:
+            record = glimpse.record(line, thing, known)
+            if record is None:
+                return False
+            self.changes[key] = record
+            self.version = record.version
+        return True
+
+    def _known(self, key: ResourceKey) -> ObjectRecord | None:
+        return self.changes[key] if key in self.changes else self.objects.get(key)
+
     def _event(
         self, kind: str, obj: dict[str, Any], metadata: dict[str, Any], version: str
     ) -> None:
         key = self._key(metadata)
-        known = self.changes[key] if key in self.changes else self.objects.get(key)
+        known = self._known(key)
         if kind == DELETED:  # also for an object that left the selector: its new body is no matter
             self.unreadable.pop(_name(metadata), None)
             if known is not None:
                 self.changes[key] = None
         elif known is not None and known.version == version:
             return  # a repetition, which moves nothing
+        elif kind == ADDED and (key, version) in self._refuted:
+            return
         elif kind == ADDED and known is not None:
-            if (key, version) not in self._refuted:
-                self._doubted.add((key, version))
+            self._doubted.add((key, version))
             return
         else:
             self._put(key, obj, metadata, known)
@@ -132,12 +157,12 @@ class Sight:
                 self.changes[key] = None
             return
         self.unreadable.pop(_name(metadata), None)
-        self.changes[record.key] = record
+        self.changes[record.key] = record if known is None else record.sharing(known)
 
     def _key(self, metadata: dict[str, Any]) -> ResourceKey:
         """As `read_object` gives it to what has proper names; others are in no key of ours."""
-        namespace = metadata.get("namespace", "") if self._namespaced else ""
-        return resource_key(self._kind, namespace, metadata.get("name", ""))
+        namespace, name = _text(metadata, "namespace"), _text(metadata, "name")
+        return resource_key(self._kind, namespace if self._namespaced else "", name)
 
 
 class ListInProgress:
@@ -160,7 +185,10 @@ class ListInProgress:
                 self._unreadable[name] = str(error)
                 continue
             before = known.get(record.key)
-            self._objects[record.key] = before if before == record else record
+            if before is not None:
+                same = before == record and before.version == record.version
+                record = before if same else record.sharing(before)
+            self._objects[record.key] = record
 
     def finish(self, version: str) -> None:
         """The list is whole."""
@@ -168,4 +196,10 @@ class ListInProgress:
 
 
 def _name(metadata: dict[str, Any]) -> str:
-    return f"{metadata.get('namespace') or ''}/{metadata.get('name') or ''}"
+    return f"{_text(metadata, 'namespace')}/{_text(metadata, 'name')}"
+
+
+def _text(metadata: dict[str, Any], field: str) -> str:
+    """Empty for what is no string: a number must not pass for the name that it looks like."""
+    value = metadata.get(field)
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,193 @@
+"""What the informers of one kind know, told as one."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from bridge.placement import Rules, built_in
+from bridge.sources.events import Changed, KindStatus, Listed, SourceEvent
+from bridge.sources.kubernetes.kinds import KindTeller
+from nodecast.names import KindName
+from tests.support.model_api import line
+from tests.support.objects import dataset
+
+RULES = Rules(built_in())
+KIND = KindName("Dataset.sedna.io")
+
+
+class Told:
+    """A teller of two namespaces, and what it told."""
+
+    def __init__(self, *namespaces: str | None) -> None:
+        self.events: list[SourceEvent] = []
+        self.teller = KindTeller(KIND, namespaces or ("a", "b"), RULES, self.events.append)
+
+    def list(
+        self, namespace: str | None, *names: str, at: float = 1.0, unwatched: str = ""
+    ) -> None:
+        pages = self.teller.sight(namespace).begin_list()
+        pages.add(thing(name, namespace or "a") for name in names)
+        self.teller.listed(namespace, pages, "5", at, unwatched)
+
+    def see(self, namespace: str | None, kind: str, name: str, version: str) -> None:
+        event = line(kind, thing(name, namespace or "a", version)).strip()
+        self.teller.sight(namespace).events([event])
+        self.teller.changed(namespace)
+
+    def refuse(self, namespace: str, status: KindStatus, reason: str, at: float = 1.0) -> None:
+        self.teller.refused(namespace, status, reason, at)
+
+    @property
+    def last(self) -> Listed:
+        event = self.events[-1]
+        assert isinstance(event, Listed)
+        return event
+
+
+def thing(name: str, namespace: str, version: str = "3") -> dict[str, Any]:
+    made = dataset(name, "n1", namespace=namespace)
+    made["metadata"]["resourceVersion"] = version
+    return made
+
+
+def key(namespace: str, name: str) -> str:
+    return f"{KIND}/{namespace}/{name}"
+
+
+def test_nothing_is_told_of_a_kind_before_every_namespace_has_answered() -> None:
+    told = Told()
+    told.list("a", "x")
+    assert told.events == []
+    told.list("b", "y")
+    assert told.last.status is KindStatus.OK
+    assert set(told.last.objects or ()) == {key("a", "x"), key("b", "y")}
+
+
+def test_a_refusal_is_an_answer_too() -> None:
+    told = Told()
+    told.refuse("a", KindStatus.FORBIDDEN, "no right in a")
+    assert told.events == []
+    told.list("b", "y")
+    assert (told.last.status, told.last.reason) == (KindStatus.FORBIDDEN, "no right in a")
+
+
+def test_a_list_is_as_old_as_the_oldest_of_its_namespaces() -> None:
+    told = Told()
+    told.list("a", at=7.0)
+    told.list("b", at=3.0)
+    assert told.last.asked_at == 3.0
+    told.list("b", at=9.0)
+    assert told.last.asked_at == 7.0
+
+
+def test_a_kind_is_as_bad_as_its_worst_namespace_and_says_why() -> None:
+    told = Told("a", "b", "c")
+    told.list("a")
+    told.refuse("b", KindStatus.FORBIDDEN, "no right")
+    told.refuse("c", KindStatus.MISSING, "no CRD")
+    assert (told.last.status, told.last.reason) == (KindStatus.MISSING, "no CRD")
+    told.list("c")
+    assert (told.last.status, told.last.reason) == (KindStatus.FORBIDDEN, "no right")
+    told.list("b")
+    assert (told.last.status, told.last.reason) == (KindStatus.OK, "")
+
+
+def test_the_same_reason_of_several_namespaces_is_said_once_and_others_side_by_side() -> None:
+    told = Told("a", "b", "c")
+    for namespace, reason in (("a", "no right"), ("b", "no list"), ("c", "no right")):
+        told.refuse(namespace, KindStatus.FORBIDDEN, reason)
+    assert told.last.reason == "no list; no right"
+
+
+def test_a_refusal_says_nothing_new_of_objects_and_what_was_known_stays() -> None:
+    told = Told()
+    told.list("a", "x")
+    told.list("b", "y")
+    told.refuse("a", KindStatus.MISSING, "gone")
+    assert told.last.objects is None
+    told.list("b", "y", "z")
+    assert set(told.last.objects or ()) == {key("a", "x"), key("b", "y"), key("b", "z")}
+
+
+def test_what_may_not_be_watched_is_forbidden_until_it_may() -> None:
+    told = Told()
+    told.list("b", "y")
+    told.list("a", "x", at=4.0, unwatched="watch is not allowed")
+    assert (told.last.status, told.last.reason) == (KindStatus.FORBIDDEN, "watch is not allowed")
+    told.teller.watched("a")
+    assert (told.last.status, told.last.reason) == (KindStatus.OK, "")
+    assert set(told.last.objects or ()) == {key("a", "x"), key("b", "y")}
+
+
+def test_a_change_is_told_as_what_changed_and_nothing_as_nothing() -> None:
+    told = Told(None)
+    told.list(None, "x")
+    before = len(told.events)
+    told.see(None, "ADDED", "y", "6")
+    told.see(None, "MODIFIED", "y", "6")
+    told.teller.changed(None)
+    told.see(None, "DELETED", "x", "7")
+    added, removed = told.events[before:]
+    assert isinstance(added, Changed)
+    assert isinstance(removed, Changed)
+    assert set(added.objects) == {key("a", "y")}
+    assert dict(removed.objects) == {key("a", "x"): None}
+
+
+def test_what_was_told_is_a_copy() -> None:
+    told = Told(None)
+    told.list(None, "x")
+    listed = told.last
+    told.see(None, "ADDED", "y", "6")
+    assert set(listed.objects or ()) == {key("a", "x")}
+
+
+def test_two_threads_are_told_in_the_order_in_which_they_were_learnt() -> None:
+    told = Told()
+    told.list("a")
+    told.list("b")
+
+    def feed(namespace: str) -> None:
+        for number in range(300):
+            told.see(namespace, "MODIFIED", f"x{number % 3}", str(10 + number))
+            if number % 50 == 49:
+                sight = told.teller.sight(namespace)
+                pages = sight.begin_list()
+                pages.add(
+                    thing(name, namespace, record.version)
+                    for name in ("x0", "x1", "x2")
+                    for record in [sight.objects[key(namespace, name)]]  # type: ignore[index]
+                )
+                told.teller.listed(namespace, pages, "400", float(number), "")
+
+    at_once(lambda: feed("a"), lambda: feed("b"))
+    shown: dict[str, Any] = {}
+    for event in told.events:
+        if isinstance(event, Listed):
+            assert event.objects == shown
+            shown = dict(event.objects or {})
+        elif isinstance(event, Changed):
+            shown |= event.objects
+    assert sorted(shown) == [key(namespace, f"x{n}") for namespace in "ab" for n in range(3)]
+
+
+def at_once(*works: Callable[[], None]) -> None:
+    failed: list[BaseException] = []
+    start = threading.Barrier(len(works))
+
+    def run(work: Callable[[], None]) -> None:
+        start.wait(10)
+        try:
+            work()
+        except Exception as error:  # noqa: BLE001 - the top of the thread
+            failed.append(error)
+
+    threads = [threading.Thread(target=run, args=(work,)) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert failed == []
+    assert not any(thread.is_alive() for thread in threads)
