@@ -154,6 +154,7 @@ class Informer:
         self._watch(self._resource)
 
     def _list(self, resource: Resource) -> None:
+        self._must_list = True  # until it is whole: who asked for it waits for it
         self._asked.clear()
         asked_at = self._asked_at = self._clock()
         collected, version = self._sight.begin_list(), ""
