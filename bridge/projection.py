@@ -15,7 +15,8 @@ import orjson
 from nodecast.messages.snapshot import sha
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-_METADATA = ("namespace", "name", "uid", "generation", "labels", "annotations")
+_METADATA = ("uid", "generation", "labels", "annotations")
+"""Kept beside the name and the namespace, where an object has them."""
 _EMPTY: dict[str, Any] = {}
 _SORTED = orjson.OPT_SORT_KEYS
 
@@ -23,7 +24,7 @@ _SORTED = orjson.OPT_SORT_KEYS
 def encode_resource(
     obj: dict[str, Any], metadata: dict[str, Any], namespace: str
 ) -> tuple[str, bytes]:
-    """(digest, encoded resource) of an object that says its apiVersion and kind.
+    """(digest, encoded resource) of an object that says its apiVersion, kind and name.
 
     An empty `namespace`: it has none. Raises TypeError for what JSON cannot say.
     """
@@ -46,15 +47,13 @@ def encode_resource(
 
 def _kept(metadata: dict[str, Any], namespace: str) -> dict[str, Any]:
     """The fields of the metadata that are not the server's business alone; none is empty."""
-    kept = {
-        name: value
-        for name in _METADATA
-        if (value := metadata.get(name)) is not None and value != _EMPTY
-    }
+    kept = {"name": metadata["name"]}
     if namespace:
         kept["namespace"] = namespace
-    else:
-        kept.pop("namespace", None)
+    for name in _METADATA:
+        value = metadata.get(name)
+        if value is not None and value != _EMPTY:
+            kept[name] = value
     annotations = kept.get("annotations")
     if isinstance(annotations, dict) and LAST_APPLIED in annotations:
         rest = {k: v for k, v in annotations.items() if k != LAST_APPLIED}

@@ -89,7 +89,7 @@ def test_changed_step_by_step_is_the_same_as_from_scratch(steps: list[dict]) -> 
 
 
 @given(st.lists(st.lists(changes(), max_size=3).map(dict), max_size=8))
-def test_a_delta_names_the_nodes_whose_content_changed_and_the_kinds_that_lost(steps: list[dict]) -> None:
+def test_a_delta_names_the_nodes_that_changed_and_the_kinds_that_lost(steps: list[dict]) -> None:
     catalog, records = Catalog(RULES), {}
     for step in steps:
         before = {n: [(r.key, r.digest) for r in catalog.on_node(n)] for n in NODES}
