@@ -74,7 +74,7 @@ class Informer:
         self._fail = fail
         self._rng = rng
         self._clock = clock
-        self._retries = Retries(rng, tuning.backoff, tuning.lasted)
+        self._retries = Retries(rng, tuning.backoff, tuning.enough)
         self._name = str(rule.kind) + (f" in {namespace}" if namespace is not None else "")
         self._thread = threading.Thread(
             target=self._run, name=f"informer {self._name}", daemon=True
@@ -239,7 +239,7 @@ class Informer:
 
     def _proved(self) -> None:
         """Let what was wrong be over, once a watch has lasted."""
-        opened_at, enough = self._opened_at, self._tuning.lasted
+        opened_at, enough = self._opened_at, self._tuning.enough
         if self._cut_short and opened_at is not None and self._clock() - opened_at >= enough:
             self._cut_short = False
             self._troubles.over(self._name)
@@ -253,7 +253,7 @@ class Informer:
         self._proved()
         if isinstance(error, Refusal) and error.status in _HELD:
             self._refused(error)
-        elif error is None and lasted < self._tuning.lasted:
+        elif error is None and lasted < self._tuning.enough:
             if self._retries.failures > 1:
                 self._met("the server ends each watch at once", pause)
         elif (

@@ -49,3 +49,8 @@ class Tuning:
     silence: float = 30.0
     backoff: Backoff = BACKOFF
     lasted: float = LASTED
+
+    @property
+    def enough(self) -> float:
+        """Seconds after which a watch has not failed, though it was asked to be a short one."""
+        return min(self.lasted, 0.7 * self.watch)
