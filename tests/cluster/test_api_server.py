@@ -5,12 +5,18 @@ Each test says what a server does, and runs against both.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
 
+from tests.support.api_servers import Stream
 from tests.support.clusters import KINDS, READ, Cluster, definition
 from tests.support.wait import eventually
+
+
+def _has_seen(stream: Stream, events: list[tuple[str, str]]) -> bool:
+    return stream.seen == events
 
 
 def some(cluster: Cluster, *names: str, **metadata: Any) -> list[str]:
@@ -101,8 +107,8 @@ def test_a_watch_goes_on_from_any_version_that_was_told(cluster: Cluster) -> Non
     path = cluster.path("Camera")
     for version, names in ((first, ["b", "c"]), (second, ["c"])):
         with cluster.admin.watch(f"{path}?watch=1&resourceVersion={version}") as stream:
-            eventually(lambda s=stream, n=names: len(s.events) == len(n))
-            assert stream.seen == [("ADDED", name) for name in names]
+            expected = [("ADDED", name) for name in names]
+            eventually(partial(_has_seen, stream, expected))
 
 
 def test_a_watch_without_a_version_tells_first_what_is_there(cluster: Cluster) -> None:

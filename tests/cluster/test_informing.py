@@ -104,7 +104,7 @@ def test_a_kind_is_found_where_the_server_serves_it(cluster: Cluster) -> None:
 
 def test_a_watch_that_ends_by_its_time_is_resumed_without_a_word(cluster: Cluster) -> None:
     begin(cluster)
-    with sourcing(cluster, tuning=replace(TUNING, watch=1.0)) as running:
+    with sourcing(cluster, tuning=replace(TUNING, watch=1.0, lasted=5.0)) as running:
         running.should_be(BEGUN)
         running.listed()
         end = time.monotonic() + 2.5

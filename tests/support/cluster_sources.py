@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 from bridge.catalog import Catalog
@@ -37,7 +37,7 @@ class Sourcing:
     def placed(self) -> Placed:
         """Where everything that is known belongs."""
         catalog = Catalog(self.rules)
-        catalog.apply(dict(self.told.objects))
+        catalog.apply({record.key: record for record in list(self.told.objects.values())})
         return {
             node: {self._short(record.key) for record in catalog.on_node(node)}
             for node in catalog.nodes()
@@ -84,12 +84,14 @@ class HookedApi(Api):
 
     before: Callable[[Mapping[str, str]], None] | None = None
 
+    @contextmanager
     def open(
         self, path: str, query: Mapping[str, str], *, read: float = 30.0
-    ) -> AbstractContextManager[Response]:
+    ) -> Iterator[Response]:
         if self.before is not None:
             self.before(query)
-        return super().open(path, query, read=read)
+        with super().open(path, query, read=read) as response:
+            yield response
 
 
 @contextmanager

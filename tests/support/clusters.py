@@ -13,6 +13,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -88,14 +89,14 @@ class Group:
         for kind in kinds or KINDS:
             self.server.admin.must("POST", _CRDS, definition(kind, self.name))
         for kind in kinds or KINDS:
-            eventually(lambda each=kind: self._served(each), 30, what=f"{kind} is served")
+            eventually(partial(self._served, kind), 30, what=f"{kind} is served")
 
     def uninstall(self, *kinds: str) -> None:
         """Delete CRDs, and wait until their kinds are gone."""
         for kind in kinds or KINDS:
             self.server.admin.call("DELETE", f"{_CRDS}/{plural_of(kind)}.{self.name}")
         for kind in kinds or KINDS:
-            eventually(lambda each=kind: self._gone(each), 30, what=f"{kind} is gone")
+            eventually(partial(self._gone, kind), 30, what=f"{kind} is gone")
 
     def path(self, kind: str, namespace: str = "", name: str = "", sub: str = "") -> str:
         """Of a collection, or of an object in it."""

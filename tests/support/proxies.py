@@ -76,19 +76,18 @@ class Proxy:
                 self._start(self._connect, near)
 
     def _connect(self, near: socket.socket) -> None:
-        with near, suppress(OSError):
-            with socket.create_connection(self._target, timeout=10) as far:
-                for each in (near, far):
-                    each.settimeout(None)
-                    each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                with self._lock:
-                    self._pairs.add((near, far))
-                back = threading.Thread(target=self._pump, args=(far, near), name="proxy back")
-                back.start()
-                self._pump(near, far)
-                back.join()
-                with self._lock:
-                    self._pairs.discard((near, far))
+        with near, suppress(OSError), socket.create_connection(self._target, timeout=10) as far:
+            for each in (near, far):
+                each.settimeout(None)
+                each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            with self._lock:
+                self._pairs.add((near, far))
+            back = threading.Thread(target=self._pump, args=(far, near), name="proxy back")
+            back.start()
+            self._pump(near, far)
+            back.join()
+            with self._lock:
+                self._pairs.discard((near, far))
 
     def _pump(self, source: socket.socket, target: socket.socket) -> None:
         with suppress(OSError):  # broken off by one side, or by a test
