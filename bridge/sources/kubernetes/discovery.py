@@ -30,9 +30,11 @@ def find(api: Api, rule: Rule) -> Resource:
     for version in _versions(api, rule, group):
         where = f"{group_path(group)}/{version}"
         for each in _items(_document(api, rule, where), "resources"):
-            if each.get("kind") == short and "/" not in str(each.get("name", "/")):
+            plural = each.get("name")
+            # `datasets/status` is of the same kind.
+            if each.get("kind") == short and isinstance(plural, str) and "/" not in plural:
                 _check_scope(rule, each, where)
-                return Resource(rule.kind, version, str(each["name"]))
+                return Resource(rule.kind, version, plural)
     raise NotServed(rule.kind, group_path(group))
 
 
@@ -42,10 +44,11 @@ def _versions(api: Api, rule: Rule, group: str) -> list[str]:
     if not group:
         return ["v1"]
     document = _document(api, rule, group_path(group))
-    found = [str(each.get("version")) for each in _items(document, "versions")]
+    found = [each.get("version") for each in _items(document, "versions")]
     preferred = document.get("preferredVersion")
     first = preferred.get("version") if isinstance(preferred, dict) else None
-    return sorted(found, key=lambda version: version != first)
+    named = [version for version in found if isinstance(version, str)]
+    return sorted(named, key=lambda version: version != first)
 
 
 def _document(api: Api, rule: Rule, path: str) -> dict[str, Any]:
