@@ -7,6 +7,7 @@ own, and `emit` is called from all of them, for one kind never from two at once.
 from __future__ import annotations
 
 import random
+import threading
 import time
 from collections.abc import Callable, Iterable
 
@@ -43,10 +44,12 @@ class KubernetesSource:
     ) -> None:
         troubles = Troubles(api.host)
         self._clock = clock
+        self._emit = emit
+        self._stopped = threading.Event()
         self._informers: dict[KindName, list[Informer]] = {}
         for rule in rules:
             namespaces = scope.of(namespaced=rule.namespaced)
-            teller = KindTeller(rule.kind, namespaces, rules, emit)
+            teller = KindTeller(rule.kind, namespaces, rules, self._tell)
             self._informers[rule.kind] = [
                 Informer(
                     api,
@@ -76,12 +79,17 @@ class KubernetesSource:
 
     def stop(self) -> None:
         """Tell nothing more; returns within a second. Any thread but the informers' own."""
+        self._stopped.set()
         for informer in self._all():
             informer.stop()
         deadline = self._clock() + _STOP_LIMIT
         left = [i for i in self._all() if not i.join(max(0.0, deadline - self._clock()))]
         if left:
             log.warning("informers still waiting for the server, left behind", count=len(left))
+
+    def _tell(self, event: SourceEvent) -> None:
+        if not self._stopped.is_set():  # one that was left behind may still have its answer
+            self._emit(event)
 
     def _all(self) -> list[Informer]:
         return [informer for each in self._informers.values() for informer in each]
