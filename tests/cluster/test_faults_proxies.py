@@ -13,7 +13,7 @@ from nodecast.errors import SettingsError
 from tests.support.informing import informing, serving
 from tests.support.mosquitto import free_port
 from tests.support.objects import dataset
-from tests.support.tls_front import CERTIFICATE, TlsFront
+from tests.support.tls_front import TlsFront
 from tests.support.wait import eventually
 
 VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
@@ -48,10 +48,7 @@ def test_k12_a_server_with_tls_that_no_proxy_names_is_reached(
     assert nowhere
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     with serving(dataset("a", "edge0")) as server, TlsFront(server.port) as front:
-        path = server.kubeconfig(tmp_path / "kubeconfig")
-        cluster = f'"server": "https://127.0.0.1:{front.port}",'
-        cluster += f' "certificate-authority": "{CERTIFICATE}"'
-        path.write_text(path.read_text().replace(f'"server": "{server.url}"', cluster))
+        path = front.kubeconfig(server, tmp_path / "kubeconfig")
         with informing(server, tmp_path, access=Access(str(path))) as it:
             it.knows("a")
             assert it.log.warnings == []

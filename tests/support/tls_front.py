@@ -10,6 +10,8 @@ import ssl
 import threading
 from pathlib import Path
 
+from tests.fakes.apiserver import ApiServer
+
 CERTIFICATE = Path(__file__).parent / "tls" / "loopback.crt"
 _KEY = Path(__file__).parent / "tls" / "loopback.key"
 
@@ -23,6 +25,14 @@ class TlsFront:
         self._context.load_cert_chain(CERTIFICATE, _KEY)
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)
         self.port = int(self._listener.getsockname()[1])
+
+    def kubeconfig(self, server: ApiServer, path: Path) -> Path:
+        """Write a kubeconfig that leads to `server` through here."""
+        cluster = f'"server": "https://127.0.0.1:{self.port}",'
+        cluster += f' "certificate-authority": "{CERTIFICATE}"'
+        text = server.kubeconfig(path).read_text()
+        path.write_text(text.replace(f'"server": "{server.url}"', cluster))
+        return path
 
     def __enter__(self) -> TlsFront:
         threading.Thread(target=self._accept, name="TLS front", daemon=True).start()
