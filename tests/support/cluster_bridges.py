@@ -18,7 +18,7 @@ from tests.support.mqtt import observing
 from tests.support.process import Process
 from tests.support.wait import eventually
 
-SETTINGS: Mapping[str, object] = BRIDGE_SETTINGS | {"kubernetes.watch": 2}
+SETTINGS: Mapping[str, object] = {**BRIDGE_SETTINGS, "kubernetes.watch": 2}
 
 
 def settings_file(cluster: Cluster, more: str = "") -> Path:

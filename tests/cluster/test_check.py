@@ -1,0 +1,202 @@
+"""`nodecast-bridge check` and `render` on a cluster: what they say, and their exit codes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from nodecast.errors import EXIT_OK, EXIT_PROBLEM
+from tests.fakes.apiserver import ApiServer
+from tests.support.bridge_commands import Output, run
+from tests.support.cluster_bridges import settings_file
+from tests.support.clusters import READ, Account, Cluster
+from tests.support.mosquitto import Broker
+from tests.support.objects import dataset, inference, model
+from tests.support.wait import eventually
+
+KINDS = (
+    "datasets",
+    "models",
+    "jointinferenceservices",
+    "federatedlearningjobs",
+    "incrementallearningjobs",
+    "lifelonglearningjobs",
+)
+
+
+def options(cluster: Cluster, account: Account | None = None) -> list[object]:
+    """To look at the first namespace, as the admin or as a user."""
+    return [
+        *("--config", settings_file(cluster), "--namespace", cluster.namespace),
+        *("--kubeconfig", cluster.kubeconfig(account)),
+    ]
+
+
+def said(capsys: Output) -> list[str]:
+    """The lines on standard output that are about our kinds, spaces made one."""
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    return [line for line in lines if "sedna.io" not in line]
+
+
+# -- on any server; the built-in kinds are not installed there for us, so `check` always ends with 1
+
+
+@pytest.mark.broker
+def test_check_says_what_is_served_and_where_it_goes(
+    cluster: Cluster, broker: Broker, capsys: Output
+) -> None:
+    cluster.create("Profile", "p", {})
+    cluster.camera("a", "edge-1", profile="p")
+    cluster.create("Site", "s", {"nodes": ["edge-1", "edge-2"]})
+    chosen = options(cluster)
+    uid = cluster.admin.get("/api/v1/namespaces/kube-system").body["metadata"]["uid"]
+
+    run("check", *chosen, "--mqtt-url", broker.url)
+    group = cluster.group.name
+    assert said(capsys) == [
+        f"source {cluster.server.url} (kubeconfig {chosen[-1]})",
+        f"identity {uid}",
+        f"served Camera.{group}: 1 objects, 1 of them on nodes",
+        f"served Profile.{group}: 1 objects, 1 of them on nodes",
+        f"served Site.{group}: 1 objects, 1 of them on nodes",
+        "node edge-1: 3 objects",
+        "node edge-2: 1 objects",
+        f"broker {broker.url}: reached (login only; topics not tried)",
+    ]
+
+
+def test_k8_k9_k11_check_says_what_is_held_refused_dangling_and_nowhere(
+    cluster: Cluster, capsys: Output
+) -> None:
+    group = cluster.own_group("Camera", "Site")
+    cluster.camera("a", "edge-1", profile="p")
+    cluster.camera("bad", "a/b")
+    cluster.camera("empty", "")
+    account = cluster.account()
+    cameras = cluster.right(*READ, kinds=["Camera", "Profile"])
+    cluster.grant(account, cameras, cluster.right("list", kinds=["Site"]), cluster.kube_system())
+    caller = cluster.caller(account)
+    eventually(lambda: caller.get(cluster.path("Camera")).status == 200)
+
+    assert run("check", *options(cluster, account)) == EXIT_PROBLEM
+    lines = said(capsys)
+    at = cluster.key
+    assert f"served Camera.{group.name}: 3 objects, 1 of them on nodes" in lines
+    assert f"nowhere {at('Camera', 'empty')} (cluster): no node named, nothing takes it along" in (
+        lines
+    )
+    (refused,) = (line for line in lines if line.startswith("refused "))
+    assert refused.startswith(f"refused cluster: {at('Camera', 'bad')}: spec.nodeName")
+    assert f"dangling {at('Camera', 'a')} refers to {at('Profile', 'p')}, which is not there" in (
+        lines
+    )
+    held = [line for line in lines if line.startswith("held ")]
+    assert held == [
+        f"held Profile.{group.name}: the server does not serve {group.name}/v1 profiles:"
+        f" install the CRD profiles.{group.name}",
+        f'held Site.{group.name}: sites.{group.name} is forbidden: User "{account.user}" cannot'
+        f' watch resource "sites" in API group "{group.name}" in the namespace'
+        f' "{cluster.namespace}": grant the verbs list and watch',
+    ]
+
+
+def test_k8_check_says_what_is_held_through_another_kind(cluster: Cluster, capsys: Output) -> None:
+    group = cluster.own_group("Profile", "Site")
+    run("check", *options(cluster))
+    lines = said(capsys)
+    assert f"held Profile.{group.name}: it is placed through Camera.{group.name}" in lines
+
+
+def test_check_says_that_the_identity_may_not_be_read(cluster: Cluster, capsys: Output) -> None:
+    account = cluster.account()
+    cluster.grant(account, cluster.right(*READ))
+    assert run("check", *options(cluster, account)) == EXIT_PROBLEM
+    (line,) = (line for line in said(capsys) if line.startswith("identity "))
+    assert line.startswith("identity unknown: source:")
+    assert line.endswith("grant get on it, or give the setting source")
+
+
+def test_render_shows_each_node_its_snapshot_without_a_broker(
+    cluster: Cluster, capsys: Output
+) -> None:
+    cluster.create("Profile", "p", {"size": 1})
+    cluster.camera("a", "edge-1", profile="p")
+    cluster.camera("b", "edge-2")
+    cluster.camera("bad", "a/b")
+    cluster.camera("lost", "edge-2", profile="nothing")
+    run("render", *options(cluster), "--json")
+    rendered = json.loads(capsys.readouterr().out)
+    keys = {
+        node: [f"{each['kind']}/{each['metadata']['name']}" for each in snapshot["resources"]]
+        for node, snapshot in rendered["nodes"].items()
+    }
+    assert keys == {"edge-1": ["Camera/a", "Profile/p"], "edge-2": ["Camera/b", "Camera/lost"]}
+    (profile,) = (
+        each for each in rendered["nodes"]["edge-1"]["resources"] if each["kind"] == "Profile"
+    )
+    body = cluster.admin.get(cluster.path("Profile", "p")).body
+    assert (profile["spec"], profile["metadata"]["uid"]) == ({"size": 1}, body["metadata"]["uid"])
+    assert [each["key"] for each in rendered["refused"]] == [cluster.key("Camera", "bad")]
+    assert rendered["dangling"] == [
+        {"owner": cluster.key("Camera", "lost"), "target": cluster.key("Profile", "nothing")}
+    ]
+
+
+# -- on a cluster with the built-in kinds: only the fake server may have them
+
+
+@pytest.fixture
+def sedna() -> Iterator[ApiServer]:
+    """A server with the built-in kinds, and a user `bridge` that may read them."""
+    with ApiServer() as server:
+        server.install_all()
+        server.load([dataset("d", "edge-1"), inference("i", "edge-2", "m"), model("m")])
+        server.grant("bridge", rights(*KINDS))
+        yield server
+
+
+def rights(*plurals: str) -> list[dict[str, list[str]]]:
+    kube_system = {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get"]}
+    return [
+        {"apiGroups": ["sedna.io"], "resources": list(plurals), "verbs": ["list", "watch"]},
+        {**kube_system, "resourceNames": ["kube-system"]},
+    ]
+
+
+def checked(server: ApiServer, broker: Broker, directory: Path) -> int:
+    path = server.kubeconfig(directory / "kubeconfig", user="bridge")
+    return run("check", "--kubeconfig", path, "--mqtt-url", broker.url)
+
+
+@pytest.mark.broker
+def test_check_ends_with_0_where_all_is_well(
+    sedna: ApiServer, broker: Broker, tmp_path: Path, capsys: Output
+) -> None:
+    assert checked(sedna, broker, tmp_path) == EXIT_OK
+    assert "node       edge-2: 2 objects" in capsys.readouterr().out
+
+
+@pytest.mark.broker
+def test_k8_check_ends_with_1_where_a_crd_is_missing(
+    sedna: ApiServer, broker: Broker, tmp_path: Path, capsys: Output
+) -> None:
+    name = "federatedlearningjobs.sedna.io"
+    sedna.uninstall(name)
+    eventually(lambda: sedna.get("CustomResourceDefinition", "", name) is None)
+    assert checked(sedna, broker, tmp_path) == EXIT_PROBLEM
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("held"))
+    assert line.endswith(f"install the CRD {name}")
+
+
+@pytest.mark.broker
+def test_k9_check_ends_with_1_where_a_right_is_missing(
+    sedna: ApiServer, broker: Broker, tmp_path: Path, capsys: Output
+) -> None:
+    sedna.grant("bridge", rights(*KINDS[:3], *KINDS[4:]))
+    assert checked(sedna, broker, tmp_path) == EXIT_PROBLEM
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("held"))
+    assert "FederatedLearningJob.sedna.io: federatedlearningjobs.sedna.io is forbidden" in line
+    assert line.endswith("grant the verbs list and watch")
