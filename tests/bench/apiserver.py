@@ -24,7 +24,8 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from tests.bench.cluster import API_VERSION, FIRST_VERSION, GROUP, VERSION
+from tests.bench.cluster import API_VERSION, FIRST_VERSION
+from tests.bench.discovery import DEFINITIONS, DOCUMENTS, NOT_FOUND
 from tests.bench.served import END, SETS, Collection, empty
 
 TOKEN = "bench"
@@ -149,8 +150,8 @@ class _Handler(BaseHTTPRequestHandler):
             return
         collection = self._collection(path)
         if collection is None:
-            known = _DOCUMENTS.get(path)
-            self._answer(200 if known else 404, known or _NOT_FOUND)
+            known = DOCUMENTS.get(path)
+            self._answer(200 if known else 404, known or NOT_FOUND)
         elif query.get("watch") in ("1", "true", "True"):
             self._watch(collection, query)
         else:
@@ -158,7 +159,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _collection(self, path: str) -> Collection | None:
         if path == "apis/apiextensions.k8s.io/v1/customresourcedefinitions":
-            return _DEFINITIONS
+            return DEFINITIONS
         group, _, plural = path.rpartition("/")
         return self.served.collections.get(plural) if group == f"apis/{API_VERSION}" else None
 
@@ -230,74 +231,6 @@ class _Server(ThreadingHTTPServer):
         """A client that goes in the middle of a stream is no error."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)  # type: ignore[arg-type]
-
-
-def _group(name: str, version: str) -> dict[str, Any]:
-    preferred = {"groupVersion": f"{name}/{version}", "version": version}
-    return {"name": name, "versions": [preferred], "preferredVersion": preferred}
-
-
-def _resources(group_version: str, kinds: Mapping[str, str], namespaced: bool) -> dict[str, Any]:
-    verbs = ["create", "delete", "get", "list", "patch", "update", "watch"]
-    return {
-        "kind": "APIResourceList",
-        "apiVersion": "v1",
-        "groupVersion": group_version,
-        "resources": [
-            {
-                "name": plural,
-                "singularName": kind.lower(),
-                "namespaced": namespaced,
-                "kind": kind,
-                "verbs": verbs,
-            }
-            for plural, kind in kinds.items()
-        ],
-    }
-
-
-_EXTENSIONS = "apiextensions.k8s.io"
-_DEFINITIONS = Collection(
-    "customresourcedefinitions",
-    "CustomResourceDefinition",
-    api_version=f"{_EXTENSIONS}/v1",
-)
-_NOT_FOUND = {
-    "kind": "Status",
-    "apiVersion": "v1",
-    "metadata": {},
-    "status": "Failure",
-    "message": "the server could not find the requested resource",
-    "reason": "NotFound",
-    "code": 404,
-}
-_DOCUMENTS: dict[str, Any] = {
-    "version": {"major": "1", "minor": "36", "gitVersion": "v1.36.0"},
-    "api": {"kind": "APIVersions", "versions": ["v1"]},
-    "apis": {
-        "kind": "APIGroupList",
-        "apiVersion": "v1",
-        "groups": [_group(GROUP, VERSION), _group(_EXTENSIONS, "v1")],
-    },
-    "api/v1": _resources("v1", {"namespaces": "Namespace"}, namespaced=False),
-    f"apis/{_EXTENSIONS}/v1": _resources(
-        f"{_EXTENSIONS}/v1",
-        {"customresourcedefinitions": "CustomResourceDefinition"},
-        namespaced=False,
-    ),
-    f"apis/{API_VERSION}": _resources(
-        API_VERSION, {plural: each.kind for plural, each in empty().items()}, namespaced=True
-    ),
-    "api/v1/namespaces/kube-system": {
-        "kind": "Namespace",
-        "apiVersion": "v1",
-        "metadata": {
-            "name": "kube-system",
-            "uid": "0d3f7a52-6a0e-4a35-8e0b-7f1f6f0a9c11",
-            "resourceVersion": "4",
-        },
-    },
-}
 
 
 def main() -> None:
