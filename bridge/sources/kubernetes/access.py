@@ -13,7 +13,13 @@ from pathlib import Path
 
 import yaml
 from kubernetes.client import Configuration
-from kubernetes.config import ConfigException, load_incluster_config, load_kube_config
+from kubernetes.config import (
+    ConfigException,
+    list_kube_config_contexts,
+    load_incluster_config,
+    load_kube_config,
+)
+from kubernetes.config.kube_config import KUBE_CONFIG_DEFAULT_LOCATION, KubeConfigMerger
 
 from nodecast.errors import SettingsError
 
@@ -57,11 +63,33 @@ class Access:
                     client_configuration=configuration,
                     persist_config=False,
                 )
+                self._check_user(configuration)
         except UNREADABLE as error:
-            raise SettingsError(f"{self}: {_first_line(error)}") from error
+            raise SettingsError(f"{self}: {_words(error)}") from error
+        if not str(configuration.host).startswith(("http://", "https://")):
+            raise SettingsError(f"{self}: names no server: give it as https://host:port")
         # The client's own retries sleep inside the call and hide a 429.
         configuration.retries = False
         return configuration
+
+    def _check_user(self, configuration: Configuration) -> None:
+        """Where the context's user is not there, or its plug-in fails, the client goes on as
+        nobody. Raises SettingsError."""
+        contexts, active = list_kube_config_contexts(self.kubeconfig)
+        if self.context is not None:
+            active = next(each for each in contexts if each["name"] == self.context)
+        name = active["context"].get("user")
+        if not name:
+            return
+        merged = KubeConfigMerger(self.kubeconfig or KUBE_CONFIG_DEFAULT_LOCATION).config
+        user = merged["users"].get_with_name(name, safe=True)
+        if user is None:
+            raise SettingsError(f"{self}: has no user '{name}', which the context names")
+        given = configuration.api_key or configuration.cert_file
+        if "exec" in user["user"] and not given:
+            raise SettingsError(
+                f"{self}: the plug-in of the user '{name}' gave no credentials: run it by hand"
+            )
 
     def __str__(self) -> str:
         if self.in_cluster:
@@ -75,5 +103,15 @@ def in_pod() -> bool:
     return bool(os.environ.get(_SERVICE_HOST)) and _TOKEN.exists()
 
 
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
+def _words(error: Exception) -> str:
+    """What is wrong with a file, without anything that may be a secret in it."""
+    if isinstance(error, yaml.YAMLError):
+        mark = getattr(error, "problem_mark", None)
+        return "is no YAML" + (f" (line {mark.line + 1})" if mark is not None else "")
+    if isinstance(error, TypeError | KeyError | AttributeError | UnicodeDecodeError):
+        return "is no kubeconfig"
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.strerror}: {error.filename}"
+    # The client names a place in the file by what stands there, from a brace on.
+    text = (str(error).strip() or type(error).__name__).splitlines()[0]
+    return text.partition("{")[0].rstrip("/ ")

@@ -19,6 +19,7 @@ from urllib3.exceptions import (
     ProtocolError,
     ProxyError,
     ReadTimeoutError,
+    SSLError,
 )
 
 TRANSPORT = (HTTPError, http.client.HTTPException, ApiException, OSError)
@@ -26,8 +27,8 @@ TRANSPORT = (HTTPError, http.client.HTTPException, ApiException, OSError)
 
 
 def is_tls(error: BaseException) -> bool:
-    """Whether TLS is what failed: a certificate may have been renewed."""
-    return any(isinstance(each, ssl.SSLError) for each in _chain(error))
+    """Whether TLS is what failed: a certificate may have been renewed, or its file be gone."""
+    return any(isinstance(each, ssl.SSLError | SSLError) for each in _chain(error))
 
 
 def in_words(error: BaseException, proxy: str = "") -> str:
