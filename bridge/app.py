@@ -7,6 +7,7 @@ own and only hands events over; an error that it did not foresee ends the proces
 from __future__ import annotations
 
 import gc
+import math
 import queue
 import random
 import secrets
@@ -15,13 +16,14 @@ import time
 from bridge.bridge import Bridge
 from bridge.charge import Identity, Phase
 from bridge.config import BridgeSettings
+from bridge.objects import ObjectRecord
 from bridge.origin import origin_of
-from bridge.sources.events import SourceEvent
+from bridge.sources.events import Changed, SourceEvent
 from nodecast import __version__
 from nodecast.backoff import Backoff
 from nodecast.errors import SourceError, Superseded
 from nodecast.log import logger
-from nodecast.names import bridge_name
+from nodecast.names import ResourceKey, bridge_name
 from nodecast.session import Session
 from nodecast.signals import stop_on_signal
 from nodecast.topics import Topics, bridge_client_id
@@ -31,6 +33,7 @@ log = logger(__name__)
 _LONGEST_WAIT = 5.0
 """Seconds: no wait is longer, so that a mistake in a deadline costs little."""
 _LEAVE = 2.0
+_GATHER = 0.005
 _BACKOFF = Backoff(first=1.0, most=30.0)
 """Seconds between two questions for the source's identity."""
 COLLECTOR = (50_000, 20, 50)
@@ -49,6 +52,9 @@ class App:
         self._rules = settings.placement()
         self._rng = random.SystemRandom()
         self._inbox: queue.SimpleQueue[SourceEvent | BaseException] = queue.SimpleQueue()
+        self._coming = False
+        self._look_at = math.inf
+        self._held_back: SourceEvent | BaseException | None = None
         self._stopping = False
         self._bridge: Bridge
         self._session = Session(
@@ -113,8 +119,11 @@ class App:
         )
 
     def _emit(self, event: SourceEvent | BaseException) -> None:
+        """Any thread. The loop is woken for the first of many events; it comes for the others."""
         self._inbox.put(event)
-        self._session.wake()
+        if not self._coming:
+            self._coming = True
+            self._session.wake()
 
     def _stop(self) -> None:
         self._stopping = True
@@ -135,18 +144,43 @@ class App:
     def _serve(self) -> None:
         deadline = 0.0
         while not self._stopping:
-            wait = min(max(0.0, deadline - time.monotonic()), _LONGEST_WAIT)
-            for event in self._session.poll(wait):
+            wait = min(deadline, self._look_at) - time.monotonic()
+            for event in self._session.poll(min(max(0.0, wait), _LONGEST_WAIT)):
                 self._bridge.session_event(event, time.monotonic())
             self._take_all()
             deadline = self._bridge.work(time.monotonic())
 
     def _take_all(self) -> None:
+        """Take what the source said. In a burst that is done every `_GATHER` seconds, not for each
+        event: two threads that wake each other all the time do little else."""
+        now = time.monotonic()
+        if now < self._look_at < math.inf:
+            return
+        self._coming = False  # before the look: what comes after it wakes the loop again
+        took = False
+        while (event := self._next()) is not None:
+            took = True
+            self._take(event)
+        self._coming = took
+        self._look_at = now + _GATHER if took else math.inf
+
+    def _next(self) -> SourceEvent | BaseException | None:
+        """What the source said next; changes that follow each other come as one."""
+        if self._held_back is not None:
+            event, self._held_back = self._held_back, None
+            return event
+        changes: dict[ResourceKey, ObjectRecord | None] = {}
         while True:
             try:
-                self._take(self._inbox.get_nowait())
+                event = self._inbox.get_nowait()
             except queue.Empty:
-                return
+                return Changed(changes) if changes else None
+            if not isinstance(event, Changed):
+                if not changes:
+                    return event
+                self._held_back = event
+                return Changed(changes)
+            changes.update(event.objects)
 
     def _take(self, event: SourceEvent | BaseException) -> None:
         if isinstance(event, BaseException):

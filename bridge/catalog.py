@@ -18,7 +18,8 @@ from nodecast.names import KindName, NodeName, ResourceKey, kind_of
 
 @dataclass(slots=True)
 class Delta:
-    """What a change did. `dirty`: nodes whose set or its content changed. `lost`: kinds of which
+    """What a change did. `dirty`: nodes whose set or its content changed, or may have (where the
+    projection of an object is put off). `lost`: kinds of which
     an object went, or left a node. `arrived`, `departed`: keys that are now placed, or no more."""
 
     dirty: set[NodeName] = field(default_factory=set)
@@ -115,7 +116,7 @@ class Catalog:
         if new is None:
             delta.lost.add(old.kind)
             return False
-        if old.digest != new.digest:
+        if old.put_off or new.put_off or old.digest != new.digest:
             delta.dirty.update(self._flow.at(old))
         if not same_inputs(old, new):
             return False

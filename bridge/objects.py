@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
+import orjson
 
 from bridge import interned
 from bridge.fields import FieldPath, shape
@@ -39,8 +40,16 @@ class NoRule(ObjectError):
         self.kind = kind
 
 
-class ObjectRecord(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """What the bridge keeps of an object.
+class _Later(msgspec.Struct, frozen=True, gc=False):
+    """A projection that is put off: of the object in an event, after `before` as its last state."""
+
+    line: bytes
+    namespace: str
+    before: ObjectRecord
+
+
+class ObjectRecord(msgspec.Struct, eq=False, gc=False):
+    """What the bridge keeps of an object; it does not change.
 
     `nodes`: those that it names itself. `carries`, `follows`: the keys it refers to, there or not,
     each once. `encoded`: its resource as it goes into a snapshot; equal content has an equal
@@ -57,12 +66,63 @@ class ObjectRecord(msgspec.Struct, frozen=True, eq=False, gc=False):
     nodes: frozenset[NodeName]
     carries: tuple[ResourceKey, ...]
     follows: tuple[ResourceKey, ...]
-    digest: str
-    encoded: bytes
+    _digest: str
+    _encoded: bytes
     place: str = ""
     problem: str | None = None
     deleting: bool = False
     version: str = ""
+    _later: _Later | None = None
+
+    @classmethod
+    def from_event(
+        cls,
+        before: ObjectRecord,
+        nodes: frozenset[NodeName],
+        carries: tuple[ResourceKey, ...],
+        follows: tuple[ResourceKey, ...],
+        line: bytes,
+        namespace: str,
+        deleting: bool,
+        version: str,
+    ) -> ObjectRecord:
+        """A good object in a new state, after `before`: what is sent of it is worked out when it is
+        asked for, from `line`, an event that was checked as JSON."""
+        later = before._later
+        last = before if later is None else later.before
+        return cls(
+            before.key,
+            before.kind,
+            nodes,
+            carries,
+            follows,
+            "",
+            b"",
+            before.place,
+            None,
+            deleting,
+            version,
+            _Later(line, namespace, last),
+        )
+
+    @property
+    def digest(self) -> str:
+        """Of the content, in hex."""
+        if self._later is not None:
+            self._project(self._later)
+        return self._digest
+
+    @property
+    def encoded(self) -> bytes:
+        """The resource in bytes, with its digest in it."""
+        if self._later is not None:
+            self._project(self._later)
+        return self._encoded
+
+    @property
+    def put_off(self) -> bool:
+        """Whether digest and encoding are still to be worked out."""
+        return self._later is not None
 
     @property
     def placeable(self) -> bool:
@@ -91,6 +151,23 @@ class ObjectRecord(msgspec.Struct, frozen=True, eq=False, gc=False):
             self.version,
         )
 
+    def _project(self, later: _Later) -> None:
+        """Work out what was put off; more than one thread may come here, with the same result.
+
+        The event was checked as JSON. What cannot be said again all the same (more than 254 levels,
+        a number beyond any) leaves the content as it was; the next list finds it, and says so.
+        """
+        last = later.before
+        try:
+            obj = orjson.loads(later.line)["object"]
+            digest, encoded = encode_resource(obj, obj["metadata"], later.namespace)
+        except (TypeError, orjson.JSONDecodeError):
+            digest, encoded = last.digest, last.encoded
+        same = last.digest == digest
+        self._digest = last.digest if same else digest
+        self._encoded = last.encoded if same else encoded
+        self._later = None
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ObjectRecord):
             return NotImplemented
@@ -101,7 +178,16 @@ class ObjectRecord(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 def _compared(record: ObjectRecord) -> tuple[object, ...]:
-    return msgspec.structs.astuple(record)[:-1]
+    return (
+        record.key,
+        record.nodes,
+        record.carries,
+        record.follows,
+        record.digest,
+        record.place,
+        record.problem,
+        record.deleting,
+    )
 
 
 def read_object(

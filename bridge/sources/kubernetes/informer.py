@@ -190,7 +190,8 @@ class Informer:
                 finally:  # what came before a bad line counts
                     self._teller.changed(self._namespace)
                     self._say_unreadable()
-                self._proved()
+                if self._cut_short:
+                    self._proved()
                 if self._halt.is_set() or self._asked.is_set() or self._clock() > deadline:
                     return
 

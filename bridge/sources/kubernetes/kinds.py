@@ -70,10 +70,10 @@ class KindTeller:
 
     def changed(self, namespace: Namespace) -> None:
         """Events were taken."""
-        with self._lock:
-            changes = self._parts[namespace].sight.take()
-            if changes:
-                self._emit(Changed(changes))
+        sight = self._parts[namespace].sight
+        if sight.changes:
+            with self._lock:
+                self._emit(Changed(sight.take()))
 
     def refused(
         self, namespace: Namespace, status: KindStatus, reason: str, asked_at: float

@@ -110,13 +110,12 @@ class Sight:
         event = None if glimpse is None else glimpse.event(line)
         if glimpse is None or event is None or event.type != MODIFIED:
             return False
-        thing = event.object
-        key = glimpse.key(thing)
-        known = self._known(key) if key is not None else None
+        key = glimpse.key(event.object)
+        known = None if key is None else self._known(key)
         if key is None or known is None:
             return False
-        if known.version != thing.metadata.resourceVersion:
-            record = glimpse.record(line, thing, known)
+        if known.version != event.object.metadata.resourceVersion:
+            record = glimpse.record(line, event.object, known)
             if record is None:
                 return False
             self.changes[key] = record
