@@ -17,28 +17,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from tests.fakes import grants, kubeconfigs
 from tests.fakes.api import Api
 from tests.fakes.crds import all_crds
 from tests.fakes.definitions import DEFAULT_DELAYS, Delays
 from tests.fakes.faults import Faults
+from tests.fakes.grants import Rule
 from tests.fakes.identities import MASTERS
 from tests.fakes.requests import Record
-from tests.fakes.resources import (
-    CLUSTER_ROLE_BINDINGS,
-    CLUSTER_ROLES,
-    CRDS,
-    NAMESPACES,
-    ROLE_BINDINGS,
-    ROLES,
-    Body,
-    Resource,
-)
+from tests.fakes.resources import CRDS, NAMESPACES, Body, Resource
 from tests.fakes.server import Server
 from tests.fakes.storage import Backup, Clock, key_of
 from tests.fakes.watching import Watch
 
 ADMIN = "admin"
-Rule = Mapping[str, Sequence[str]]
 
 
 class ApiServer:
@@ -149,23 +141,8 @@ class ApiServer:
         `token_file`, to which a token is written if it is not there yet."""
         if token is None:
             token = self.admin_token if user == ADMIN else self.token(user)
-        credentials = {"token": token}
-        if token_file is not None:
-            if not token_file.exists():
-                token_file.write_text(token)
-            credentials = {"tokenFile": str(token_file)}
-        context = {"cluster": "fake", "user": user}
-        if namespace is not None:
-            context["namespace"] = namespace
-        config = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{"name": "fake", "cluster": {"server": self.url}}],
-            "users": [{"name": user, "user": credentials}],
-            "contexts": [{"name": "fake", "context": context}],
-            "current-context": "fake",
-        }
-        path.write_text(json.dumps(config, indent=1))
+        text = kubeconfigs.text(self.url, user, token, token_file=token_file, namespace=namespace)
+        path.write_text(text)
         return path
 
     def requests(self, **wanted: str) -> list[Record]:
@@ -263,32 +240,11 @@ class ApiServer:
     def grant(self, user: str, rules: Sequence[Rule], *, namespace: str = "") -> None:
         """Give `user` (a name, or `system:serviceaccount:…`) exactly `rules` everywhere, or in
         one namespace; they take the place of what was granted there before."""
-        self.revoke(user, namespace=namespace)
-        name = _grant_name(user)
-        role, binding, role_resource, binding_resource = _role(namespace)
-        self._api.create(
-            role_resource,
-            namespace,
-            {"metadata": {"name": name}, "rules": [dict(r) for r in rules]},
-        )
-        reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": role, "name": name}
-        body = {
-            "kind": binding,
-            "metadata": {"name": name},
-            "subjects": [{"kind": "User", "name": user}],
-            "roleRef": reference,
-        }
-        self._api.create(binding_resource, namespace, body)
+        grants.grant(self._api, user, rules, namespace)
 
     def revoke(self, user: str, *, namespace: str = "") -> None:
         """Take back what `grant` gave there."""
-        _, _, role_resource, binding_resource = _role(namespace)
-        key = key_of(namespace, _grant_name(user))
-        with self._api.store.lock:
-            for resource in (binding_resource, role_resource):
-                table = self._api.store.table(resource)
-                if key in table.entries:
-                    self._api.store.remove(table, key)
+        grants.revoke(self._api, user, namespace)
 
     def _resource(self, body: Mapping[str, Any]) -> Resource:
         group = body.get("apiVersion", "v1").rpartition("/")[0]
@@ -304,16 +260,6 @@ class ApiServer:
 def _value(record: Record, field: str) -> str:
     holder = record if field in ("user", "method", "path") else record.wish
     return str(getattr(holder, field))
-
-
-def _grant_name(user: str) -> str:
-    return f"grant:{user}"
-
-
-def _role(namespace: str) -> tuple[str, str, Resource, Resource]:
-    if namespace:
-        return ROLES.kind, ROLE_BINDINGS.kind, ROLES, ROLE_BINDINGS
-    return CLUSTER_ROLES.kind, CLUSTER_ROLE_BINDINGS.kind, CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS
 
 
 def main() -> None:

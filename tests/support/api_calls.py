@@ -73,8 +73,8 @@ class Caller:
 
 
 class Stream:
-    """A watch: its events so far, and how it ended ("": it runs; "clean", "broken"). A context
-    manager."""
+    """A watch: its events so far, and how it ended ("": it runs; "clean", "reset", "broken"). A
+    context manager."""
 
     def __init__(self, connection: HTTPConnection) -> None:
         self._connection = connection
@@ -112,6 +112,8 @@ class Stream:
                 *lines, self.rest = (self.rest + data).split(b"\n")
                 self.events.extend(json.loads(line) for line in lines)
             self.end = "clean"
+        except ConnectionResetError:
+            self.end = "reset"
         except (OSError, HTTPException, ValueError, AttributeError):
             self.end = "broken"
 

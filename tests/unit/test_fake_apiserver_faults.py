@@ -105,7 +105,7 @@ def test_a_frozen_watch_is_silent_and_a_new_one_is_not(server: ApiServer, admin:
         eventually(lambda: old.end == "clean")
 
 
-@pytest.mark.parametrize(("reset", "end"), [(False, "clean"), (True, "broken")])
+@pytest.mark.parametrize(("reset", "end"), [(False, "clean"), (True, "reset")])
 def test_running_watches_are_cut(server: ApiServer, admin: Caller, reset: bool, end: str) -> None:
     with admin.watch(WATCH) as stream:
         started(stream)
