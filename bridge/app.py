@@ -16,14 +16,13 @@ import time
 from bridge.bridge import Bridge
 from bridge.charge import Identity, Phase
 from bridge.config import BridgeSettings
-from bridge.objects import ObjectRecord
 from bridge.origin import origin_of
-from bridge.sources.events import Changed, SourceEvent
+from bridge.sources.events import SourceEvent
 from nodecast import __version__
 from nodecast.backoff import Backoff
 from nodecast.errors import SourceError, Superseded
 from nodecast.log import logger
-from nodecast.names import ResourceKey, bridge_name
+from nodecast.names import bridge_name
 from nodecast.session import Session
 from nodecast.signals import stop_on_signal
 from nodecast.topics import Topics, bridge_client_id
@@ -54,7 +53,6 @@ class App:
         self._inbox: queue.SimpleQueue[SourceEvent | BaseException] = queue.SimpleQueue()
         self._coming = False
         self._look_at = math.inf
-        self._held_back: SourceEvent | BaseException | None = None
         self._stopping = False
         self._bridge: Bridge
         self._session = Session(
@@ -158,29 +156,14 @@ class App:
             return
         self._coming = False  # before the look: what comes after it wakes the loop again
         took = False
-        while (event := self._next()) is not None:
-            took = True
-            self._take(event)
-        self._coming = took
-        self._look_at = now + _GATHER if took else math.inf
-
-    def _next(self) -> SourceEvent | BaseException | None:
-        """What the source said next; changes that follow each other come as one."""
-        if self._held_back is not None:
-            event, self._held_back = self._held_back, None
-            return event
-        changes: dict[ResourceKey, ObjectRecord | None] = {}
         while True:
             try:
-                event = self._inbox.get_nowait()
+                self._take(self._inbox.get_nowait())
+                took = True
             except queue.Empty:
-                return Changed(changes) if changes else None
-            if not isinstance(event, Changed):
-                if not changes:
-                    return event
-                self._held_back = event
-                return Changed(changes)
-            changes.update(event.objects)
+                break
+        self._coming = took
+        self._look_at = now + _GATHER if took else math.inf
 
     def _take(self, event: SourceEvent | BaseException) -> None:
         if isinstance(event, BaseException):

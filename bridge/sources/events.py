@@ -6,7 +6,7 @@ monotonic second before the reading began: whatever was true then or later is in
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
@@ -35,11 +35,34 @@ class Listed:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
 class Changed:
-    """Objects that changed, or (None) went: what came in at one time."""
+    """Objects that changed, or (None) went.
 
-    objects: Mapping[ResourceKey, ObjectRecord | None]
+    A source may leave it open until it is looked at: what changes meanwhile is then in it too, so
+    that a burst costs memory for its objects, not for its events. One reader.
+    """
+
+    __match_args__ = ("objects",)
+    __slots__ = ("_collect", "_objects")
+
+    def __init__(self, objects: Mapping[ResourceKey, ObjectRecord | None]) -> None:
+        self._objects: Mapping[ResourceKey, ObjectRecord | None] | None = objects
+        self._collect: Callable[[], Mapping[ResourceKey, ObjectRecord | None]] | None = None
+
+    @classmethod
+    def open(cls, collect: Callable[[], Mapping[ResourceKey, ObjectRecord | None]]) -> Changed:
+        """What `collect` gives once it is looked at; after that it does not change."""
+        changed = cls({})
+        changed._objects, changed._collect = None, collect
+        return changed
+
+    @property
+    def objects(self) -> Mapping[ResourceKey, ObjectRecord | None]:
+        """By key."""
+        if self._objects is None:
+            assert self._collect is not None
+            self._objects = self._collect()
+        return self._objects
 
 
 @dataclass(frozen=True, slots=True)

@@ -158,9 +158,8 @@ class Reader:
             sizes = (*sizes[1:], sizes[0])
             before, told = int(self.sight.version), len(self._world.told)
             try:
-                self.sight.events(lines.feed(piece))
+                self._teller.events(None, lines.feed(piece))
             finally:
-                self._teller.changed(None)
                 self.check()
                 self._check_told(before, self._world.told[told:])
 

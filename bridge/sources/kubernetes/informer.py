@@ -85,6 +85,7 @@ class Informer:
         self._response: Response | None = None  # what is read just now
         self._watching = False
         self._resource: Resource | None = None
+        self._said_unreadable: dict[str, str] = {}
         self._must_list = True
         self._relist_at = 0.0
         self._unwatched = ""  # why it may not be watched
@@ -186,9 +187,8 @@ class Informer:
             deadline = self._clock() + seconds + self._tuning.grace
             for piece in chunks(response):
                 try:
-                    self._sight.events(lines.feed(piece))
-                finally:  # what came before a bad line counts
-                    self._teller.changed(self._namespace)
+                    self._teller.events(self._namespace, lines.feed(piece))
+                finally:
                     self._say_unreadable()
                 if self._cut_short:
                     self._proved()
@@ -227,7 +227,9 @@ class Informer:
     # -- how it went
 
     def _say_unreadable(self) -> None:
-        self._troubles.unreadable(self._name, self._sight.unreadable)
+        if self._sight.unreadable != self._said_unreadable:
+            self._said_unreadable = dict(self._sight.unreadable)
+            self._troubles.unreadable(self._name, self._sight.unreadable)
 
     def _accepted(self) -> None:
         """The server lets us watch."""

@@ -16,7 +16,7 @@ from bridge.objects import ObjectRecord
 from bridge.placement import Rules
 from bridge.sources.events import Changed, KindStatus, Listed, SourceEvent
 from bridge.sources.kubernetes.scope import Namespace
-from bridge.sources.kubernetes.sight import ListInProgress, Sight
+from bridge.sources.kubernetes.sight import Changes, ListInProgress, Sight
 from nodecast.names import KindName, ResourceKey
 
 _WORST_FIRST = (KindStatus.MISSING, KindStatus.FORBIDDEN, KindStatus.OK)
@@ -24,12 +24,14 @@ _WORST_FIRST = (KindStatus.MISSING, KindStatus.FORBIDDEN, KindStatus.OK)
 
 @dataclass(slots=True)
 class _Part:
-    """One namespace. `status` None: no answer yet."""
+    """One namespace. `status` None: no answer yet. `untaken`: changes were told and not yet
+    taken."""
 
     sight: Sight
     status: KindStatus | None = None
     reason: str = ""
     asked_at: float = -math.inf
+    untaken: object | None = None
 
 
 class KindTeller:
@@ -44,12 +46,12 @@ class KindTeller:
     ) -> None:
         self.kind = kind
         self._emit = emit
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # `emit` may look at once at what it is told
         self._parts = {each: _Part(Sight(kind, rules)) for each in namespaces}
 
     def sight(self, namespace: Namespace) -> Sight:
-        """What is known of a namespace: read and fed by its informer, whose changes count, and are
-        told, with the calls below."""
+        """What is known of a namespace. Its informer may read it, and begin a list in it; what
+        comes in goes through the calls below."""
         return self._parts[namespace].sight
 
     def listed(
@@ -66,14 +68,27 @@ class KindTeller:
             part = self._parts[namespace]
             part.status = KindStatus.FORBIDDEN if unwatched else KindStatus.OK
             part.reason, part.asked_at = unwatched, asked_at
+            part.untaken = None  # what changed before is in the list
             self._tell(self._all_objects())
 
-    def changed(self, namespace: Namespace) -> None:
-        """Events were taken."""
-        sight = self._parts[namespace].sight
-        if sight.changes:
-            with self._lock:
-                self._emit(Changed(sight.take()))
+    def events(self, namespace: Namespace, lines: Iterable[bytes]) -> None:
+        """Lines of a watch came. Raises what `Sight.events` raises; what came before it counts."""
+        part = self._parts[namespace]
+        with self._lock:
+            try:
+                part.sight.events(lines)
+            finally:
+                if part.untaken is None and part.sight.changes:
+                    part.untaken = token = object()
+                    self._emit(Changed.open(lambda: self._take(part, token)))
+
+    def _take(self, part: _Part, token: object) -> Changes:
+        """What changed since `token` was told; nothing where a list has come since."""
+        with self._lock:
+            if part.untaken is not token:
+                return {}
+            part.untaken = None
+            return part.sight.take()
 
     def refused(
         self, namespace: Namespace, status: KindStatus, reason: str, asked_at: float
