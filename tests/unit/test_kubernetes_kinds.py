@@ -9,7 +9,7 @@ from typing import Any
 from bridge.placement import Rules, built_in
 from bridge.sources.events import Changed, KindStatus, Listed, SourceEvent
 from bridge.sources.kubernetes.kinds import KindTeller
-from nodecast.names import KindName
+from nodecast.names import KindName, ResourceKey
 from tests.support.model_api import line
 from tests.support.objects import dataset
 
@@ -174,6 +174,29 @@ def test_a_change_that_nobody_looked_at_before_a_list_says_nothing_that_is_newer
     assert [record and record.version for record in newer.objects.values()] == ["7"]
 
 
+def test_a_list_of_one_namespace_does_not_undo_what_changed_in_another() -> None:
+    told = Told()
+    told.list("a", "x")
+    told.list("b", "x")
+    told.looks_at_once = False
+    told.see("b", "MODIFIED", "x", "6")
+    change = told.events[-1]
+    told.list("a", "x")
+    assert isinstance(change, Changed)
+    shown = dict(change.objects) | dict(told.last.objects or {})
+    assert shown[ResourceKey(key("b", "x"))].version == "6"
+
+
+def test_what_may_be_watched_again_is_told_with_what_changed_since_its_list() -> None:
+    told = Told(None)
+    told.list(None, "x", unwatched="watch is not allowed")
+    told.looks_at_once = False
+    told.see(None, "MODIFIED", "x", "6")
+    told.teller.watched(None)
+    objects = told.last.objects or {}
+    assert [record.version for record in objects.values()] == ["6"]
+
+
 def test_what_was_told_is_a_copy() -> None:
     told = Told(None)
     told.list(None, "x")
@@ -209,6 +232,29 @@ def test_two_threads_are_told_in_the_order_in_which_they_were_learnt() -> None:
         elif isinstance(event, Changed):
             shown |= event.objects
     assert sorted(shown) == [key(namespace, f"x{n}") for namespace in "ab" for n in range(3)]
+
+
+def test_nothing_is_told_while_something_else_is() -> None:
+    met, armed, together = threading.Barrier(2), threading.Event(), []
+
+    def emit(_: SourceEvent) -> None:
+        if armed.is_set():
+            try:
+                met.wait(0.3)  # the other one does not come: it waits until this has returned
+            except threading.BrokenBarrierError:
+                return
+            together.append(True)
+
+    teller = KindTeller(KIND, ("a", "b"), RULES, emit)
+
+    def refuse(namespace: str) -> None:
+        teller.refused(namespace, KindStatus.MISSING, "gone", 1.0)
+
+    refuse("a")
+    refuse("b")
+    armed.set()
+    at_once(lambda: refuse("a"), lambda: refuse("b"))
+    assert (met.broken, together) == (True, [])
 
 
 def at_once(*works: Callable[[], None]) -> None:

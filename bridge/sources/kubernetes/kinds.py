@@ -68,7 +68,6 @@ class KindTeller:
             part = self._parts[namespace]
             part.status = KindStatus.FORBIDDEN if unwatched else KindStatus.OK
             part.reason, part.asked_at = unwatched, asked_at
-            part.untaken = None  # what changed before is in the list
             self._tell(self._all_objects())
 
     def events(self, namespace: Namespace, lines: Iterable[bytes]) -> None:
@@ -121,5 +120,9 @@ class KindTeller:
         """A copy: what informers know goes on changing."""
         union: dict[ResourceKey, ObjectRecord] = {}
         for part in self._parts.values():
+            # What changed and nobody has looked at yet is told with this, and not after it: a
+            # change that stands before it would be undone by it.
+            part.sight.take()
+            part.untaken = None
             union.update(part.sight.objects)
         return union
