@@ -13,6 +13,7 @@ import random
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 
+from bridge.backlog import Backlog
 from bridge.catalog import Catalog
 from bridge.charge import LISTING_WAIT, Charge, Identity, Phase
 from bridge.feedback import Feedback
@@ -69,6 +70,7 @@ class Bridge:
         self._wall_clock = wall_clock
         self._log = SourceLog()
         self.catalog = Catalog(rules)
+        self._backlog = Backlog()
         self.holding = Holding(rules, self.catalog, policy.hold)
         self.charge = Charge(identity)
         self.own = OwnTopics(
@@ -120,6 +122,7 @@ class Bridge:
 
     def _apply(self, changes: Mapping[ResourceKey, ObjectRecord | None], now: float) -> None:
         self._log.objects(changes)
+        self._backlog.add(changes, now)
         delta = self.catalog.apply(changes)
         self.holding.changed(delta, now)
         self.publisher.dirty(delta.dirty)
@@ -264,6 +267,7 @@ class Bridge:
             times.append(self.own.write_ledger(nodes, mark, self.holding.counts, now))
         if phase is Phase.IN_CHARGE:
             times.append(self._publish(now))
+        times.append(self._backlog.work(now))
         times += [self.own.work(self.publisher.nodes.keys(), now), self._ask_lists(now)]
         return min(times)
 

@@ -109,14 +109,14 @@ class ObjectRecord(msgspec.Struct, eq=False, gc=False):
     def digest(self) -> str:
         """Of the content, in hex."""
         if self._later is not None:
-            self._project(self._later)
+            self.project()
         return self._digest
 
     @property
     def encoded(self) -> bytes:
         """The resource in bytes, with its digest in it."""
         if self._later is not None:
-            self._project(self._later)
+            self.project()
         return self._encoded
 
     @property
@@ -151,12 +151,15 @@ class ObjectRecord(msgspec.Struct, eq=False, gc=False):
             self.version,
         )
 
-    def _project(self, later: _Later) -> None:
-        """Work out what was put off; more than one thread may come here, with the same result.
+    def project(self) -> None:
+        """Work out what was put off, if it was. Any thread: two come to the same result.
 
         The event was checked as JSON. What cannot be said again all the same (more than 254 levels,
         a number beyond any) leaves the content as it was; the next list finds it, and says so.
         """
+        later = self._later
+        if later is None:
+            return
         last = later.before
         try:
             obj = orjson.loads(later.line)["object"]

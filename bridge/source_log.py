@@ -54,5 +54,5 @@ class SourceLog:
                         place=record.place,
                         reason=record.problem,
                     )
-            elif self._said.over(key) and record is not None:
+            elif self._said and self._said.over(key) and record is not None:
                 log.info("object is served now", key=key)

@@ -68,6 +68,10 @@ class Repeats:
     def __init__(self) -> None:
         self._said: dict[Hashable, tuple[str, int]] = {}
 
+    def __len__(self) -> int:
+        """How many conditions are not over."""
+        return len(self._said)
+
     def new(self, key: Hashable, text: str = "") -> bool:
         said, count = self._said.get(key, (None, 0))
         self._said[key] = (text, count + 1)
