@@ -19,7 +19,7 @@ def main() -> None:
 
         run()  # more is imported where it is needed
     except ModuleNotFoundError as error:
-        if error.name not in _EXTRA:
+        if (error.name or "").partition(".")[0] not in _EXTRA:
             raise
         sys.stderr.write(
             f"nodecast-bridge: {error.name} is missing: pip install 'nodecast[bridge]'\n"

@@ -146,7 +146,7 @@ class Reader:
             self._watch(how)
         except Contradiction:
             self._must_list = True
-            assert any(back for _, back in how.told), "the server said nothing old"
+            assert how.told, "the server repeated nothing"
         except Refusal as refusal:
             if refusal.status != 410:
                 raise
@@ -170,6 +170,7 @@ class Reader:
         stream = self._stream(how)
         stream = stream[: round(len(stream) * how.broken_at)]
         lines, sizes = Lines(), how.pieces
+        self.sight.begin_watch()
         while stream:
             piece, stream = stream[: sizes[0]], stream[sizes[0] :]
             sizes = (*sizes[1:], sizes[0])

@@ -50,9 +50,7 @@ def doubt(sight: Sight, obj: object) -> None:
 
 def test_a_new_object_told_of_as_new_while_another_version_is_known_needs_a_list() -> None:
     sight = seeing(thing("4"))
-    with pytest.raises(
-        Contradiction, match=r"known in another version: Dataset.sedna.io/default/a"
-    ):
+    with pytest.raises(Contradiction, match=r"what is known: Dataset.sedna.io/default/a"):
         sight.events([line("ADDED", thing("2", "n9")), bookmark(KIND, 8)])
     assert (sight.take(), sight.version) == ({}, "5")
     assert sight.objects[KEY].version == "4"
@@ -73,6 +71,49 @@ def test_what_a_list_refuted_does_not_come_back_once_the_object_is_gone() -> Non
     relist(sight, version="9")
     assert tell(sight, "ADDED", thing("2")) == set()
     assert sight.objects == {}
+
+
+def named(name: str, version: str) -> dict[str, Any]:
+    made = thing(version)
+    made["metadata"]["name"] = name
+    return made
+
+
+def test_what_is_new_in_a_watch_that_repeats_what_is_known_needs_a_list() -> None:
+    """K4: it may be an object that is long gone."""
+    sight = seeing(thing("4"))
+    sight.begin_watch()
+    assert tell(sight, "ADDED", thing("4")) == set()
+    doubt(sight, named("b", "3"))
+    relist(sight, thing("4"), version="9")
+    sight.begin_watch()
+    assert tell(sight, "ADDED", thing("4")) == set()
+    assert tell(sight, "ADDED", named("b", "3")) == set()
+
+
+def test_what_was_new_before_a_watch_turned_out_to_repeat_needs_a_list_too() -> None:
+    sight = seeing(thing("4"))
+    sight.begin_watch()
+    assert len(tell(sight, "ADDED", named("b", "3"))) == 1
+    doubt(sight, thing("4"))
+    relist(sight, thing("4"), version="9")
+    assert set(sight.objects) == {KEY}
+
+
+def test_the_next_watch_is_believed_again() -> None:
+    sight = seeing(thing("4"))
+    sight.begin_watch()
+    assert tell(sight, "ADDED", thing("4")) == set()
+    sight.begin_watch()
+    assert len(tell(sight, "ADDED", named("b", "6"))) == 1
+
+
+def test_an_event_that_comes_twice_is_no_doubt() -> None:
+    sight = seeing(thing("4"))
+    sight.begin_watch()
+    assert len(tell(sight, "ADDED", named("b", "6"))) == 1
+    assert tell(sight, "ADDED", named("b", "6")) == set()
+    assert len(tell(sight, "ADDED", named("c", "7"))) == 1
 
 
 def test_what_a_list_confirmed_is_known_in_that_version() -> None:

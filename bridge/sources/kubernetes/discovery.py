@@ -29,7 +29,7 @@ def find(api: Api, rule: Rule) -> Resource:
     short, _, group = rule.kind.partition(".")
     for version in _versions(api, rule, group):
         where = f"{group_path(group)}/{version}"
-        for each in _items(_document(api, rule, where), "resources"):
+        for each in _items(_document(api, where), "resources"):
             plural = each.get("name")
             # `datasets/status` is of the same kind.
             if each.get("kind") == short and isinstance(plural, str) and "/" not in plural:
@@ -43,7 +43,7 @@ def _versions(api: Api, rule: Rule, group: str) -> list[str]:
         return [rule.version]
     if not group:
         return ["v1"]
-    document = _document(api, rule, group_path(group))
+    document = _document(api, group_path(group))
     found = [each.get("version") for each in _items(document, "versions")]
     preferred = document.get("preferredVersion")
     first = preferred.get("version") if isinstance(preferred, dict) else None
@@ -51,12 +51,13 @@ def _versions(api: Api, rule: Rule, group: str) -> list[str]:
     return sorted(named, key=lambda version: version != first)
 
 
-def _document(api: Api, rule: Rule, path: str) -> dict[str, Any]:
+def _document(api: Api, path: str) -> dict[str, Any]:
+    """A discovery document; empty where the server has none."""
     try:
         return api.read(path)
     except Refusal as refusal:
         if refusal.status == 404:
-            raise NotServed(rule.kind, path) from refusal
+            return {}
         raise
 
 

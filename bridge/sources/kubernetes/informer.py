@@ -182,6 +182,7 @@ class Informer:
             "timeoutSeconds": str(seconds),
         }
         lines = Lines()
+        self._sight.begin_watch()
         with self._open(resource, query, seconds + self._tuning.grace, watching=True) as response:
             self._accepted()
             deadline = self._clock() + seconds + self._tuning.grace

@@ -3,7 +3,8 @@
 Pure: no clock, no thread, no log. A list is the truth and replaces everything. An event changes one
 object, unless it contradicts what is known: an object that is told of as new (ADDED) and is known
 in another version can only be a server that repeats itself, and which of both is the older one no
-version number may decide. Then a list does, and what it refuted is left alone from then on.
+version number may decide. Then a list does, and what it refuted is left alone from then on. The
+same goes for objects that are not known, in a watch that repeats what is: they may be long gone.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ Changes = dict[ResourceKey, ObjectRecord | None]
 
 
 class Contradiction(SourceError):
-    """The server tells of an object as new that is known in another version."""
+    """The server tells of objects as new in a way that cannot be."""
 
 
 class Sight:
@@ -43,6 +44,8 @@ class Sight:
         self._glimpse = None if rule is None else Glimpse.of(rule, rules)
         self._refuted: set[tuple[ResourceKey, str]] = set()
         self._doubted: set[tuple[ResourceKey, str]] = set()
+        self._added: set[tuple[ResourceKey, str]] = set()  # in this watch
+        self._repeating = False
         self.objects: dict[ResourceKey, ObjectRecord] = {}
         self.unreadable: dict[str, str] = {}
         """Reasons, by `namespace/name`."""
@@ -78,6 +81,11 @@ class Sight:
 
     # -- events
 
+    def begin_watch(self) -> None:
+        """A watch from `version` on begins."""
+        self._repeating = False
+        self._added.clear()
+
     def events(self, lines: Iterable[bytes]) -> None:
         """Take lines of a watch into `changes`.
 
@@ -92,7 +100,7 @@ class Sight:
                     self.version = version
         if self._doubted:
             keys = ", ".join(sorted({key for key, _ in self._doubted})[:3])
-            raise Contradiction(f"told of as new, but known in another version: {keys}")
+            raise Contradiction(f"told of as new, but known, or told with what is known: {keys}")
 
     def take(self) -> Changes:
         """What events changed since the last time; it counts as known now."""
@@ -135,15 +143,25 @@ class Sight:
             if known is not None:
                 self.changes[key] = None
         elif known is not None and known.version == version:
-            return  # a repetition, which moves nothing
+            if kind == ADDED and (key, version) not in self._added:
+                self._repeats()
+            return  # it moves nothing
         elif kind == ADDED and (key, version) in self._refuted:
             return
-        elif kind == ADDED and known is not None:
+        elif kind == ADDED and (known is not None or self._repeating):
             self._doubted.add((key, version))
             return
         else:
+            if kind == ADDED:
+                self._added.add((key, version))
             self._put(key, obj, metadata, known)
         self.version = version
+
+    def _repeats(self) -> None:
+        """The server tells again what it told: what else it calls new in this watch may be old."""
+        self._repeating = True
+        self._doubted |= self._added
+        self._added.clear()
 
     def _put(
         self, key: ResourceKey, obj: object, metadata: dict[str, Any], known: ObjectRecord | None

@@ -23,18 +23,19 @@ def survey(api: Api, scope: Scope, rules: Rules, page: int) -> Survey:
     """What the cluster shows now; what it does not show is in `unseen`, with the reason."""
     objects: dict[ResourceKey, ObjectRecord] = {}
     problems: list[Problem] = []
-    unseen: dict[KindName, str] = {}
+    reasons: dict[KindName, dict[str, None]] = {}
     for rule in rules:
         for namespace in scope.of(namespaced=rule.namespaced):
             look = _Look(api, rule, namespace, scope.selects(rule.kind), Sight(rule.kind, rules))
             reason = look.take(page)
             if reason:
-                unseen[rule.kind] = reason
+                reasons.setdefault(rule.kind, {})[reason] = None
             objects.update(look.sight.objects)
             problems += [
                 Problem(f"{PLACE} {name}", f"{rule.kind}: {why}")
                 for name, why in look.sight.unreadable.items()
             ]
+    unseen = {kind: "; ".join(each) for kind, each in reasons.items()}
     return Survey(objects, tuple(problems), {}, unseen)
 
 
