@@ -282,12 +282,11 @@ def test_an_object_with_a_finalizer_goes_when_that_goes(cluster: Cluster) -> Non
 
 def test_a_lease_is_written_by_who_knows_its_version(cluster: Cluster) -> None:
     path = f"/apis/coordination.k8s.io/v1/namespaces/{cluster.namespace}/leases"
-    body = cluster.admin.must("POST", path, {"metadata": {"name": "a"}, "spec": {}})
+    body = cluster.make(path, {"metadata": {"name": "a"}, "spec": {}})
     time = "2026-03-02T08:15:00.000000Z"
     held = {**body, "spec": {"holderIdentity": "me", "renewTime": time, "leaseDurationSeconds": 15}}
     assert cluster.admin.call("PUT", f"{path}/a", held).status == 200
     assert cluster.admin.call("PUT", f"{path}/a", held).status == 409
-    cluster.admin.must("DELETE", f"{path}/a")
 
 
 # -- kinds

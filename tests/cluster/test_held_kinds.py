@@ -42,6 +42,11 @@ def begin(cluster: Cluster) -> dict[str, set[str]]:
     return {"edge-1": {"Camera/a", "Profile/p"}, "edge-2": {"Camera/b"}}
 
 
+def statuses(running: Sourcing, kind: str) -> list[KindStatus]:
+    """All that was told of a kind, in order."""
+    return [each.status for each in running.of(kind)]
+
+
 def site(running: Sourcing, name: str) -> None:
     """Another kind is served all the time."""
     running.cluster.create("Site", name, {"nodes": ["edge-9"]})
@@ -123,6 +128,9 @@ def test_k9_a_kind_that_may_only_be_listed_or_only_be_watched_is_forbidden(
         assert reason.endswith("grant the verbs list and watch")
         assert f'User "{account.user}"' in reason
         site(running, "meanwhile")
+        # What can be listed is not seen in full in between.
+        eventually(lambda: [s for s in statuses(running, "Camera") if s is FORBIDDEN][3:], 20)
+        assert OK not in statuses(running, "Camera")[1:]
 
         cluster.grant(account, cluster.right(*READ))
         running.listed("Camera")

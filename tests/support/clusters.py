@@ -202,7 +202,7 @@ class Cluster:
         """A user without any right of its own."""
         accounts = f"/api/v1/namespaces/{self.namespace}/serviceaccounts"
         body = {"metadata": {"name": name, "namespace": self.namespace}}
-        self._make(accounts, body)
+        self.make(accounts, body)
         answer = self.admin.must("POST", f"{accounts}/{name}/token", {"spec": {}})
         return Account(name, self.namespace, answer["status"]["token"])
 
@@ -227,7 +227,7 @@ class Cluster:
         kind, name = ("Role" if namespace else "ClusterRole"), self._right_name(account)
         base = f"{_RBAC}/namespaces/{namespace}" if namespace else _RBAC
         collection = f"{base}/{kind.lower()}"
-        self._make(f"{collection}s", {"metadata": {"name": name}, "rules": list(rules)})
+        self.make(f"{collection}s", {"metadata": {"name": name}, "rules": list(rules)})
         body = {
             "metadata": {"name": name},
             "subjects": [
@@ -235,7 +235,7 @@ class Cluster:
             ],
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name},
         }
-        self._make(f"{collection}bindings", body)
+        self.make(f"{collection}bindings", body)
 
     def revoke(self, account: Account, namespace: str = "") -> None:
         """Take back what `grant` gave there."""
@@ -263,7 +263,7 @@ class Cluster:
 
     def open(self) -> None:
         for namespace in (self.namespace, self.other):
-            self._make("/api/v1/namespaces", {"metadata": {"name": namespace}})
+            self.make("/api/v1/namespaces", {"metadata": {"name": namespace}})
 
     def close(self) -> None:
         """Take everything away that was made here. Raises AssertionError where something stays."""
@@ -280,10 +280,11 @@ class Cluster:
                 self._remove(path)
         assert left == []
 
-    def _make(self, collection: str, body: Body) -> None:
+    def make(self, collection: str, body: Body) -> Body:
+        """Create something that is to go at the end."""
         path = f"{collection}/{body['metadata']['name']}"
         self._made.append(path)
-        self.admin.must("POST", collection, body)
+        return self.admin.must("POST", collection, body)
 
     def _empty(self, group: Group) -> None:
         for kind in KINDS:
