@@ -41,7 +41,7 @@ def said(capsys: Output) -> list[str]:
     return [line for line in lines if "sedna.io" not in line]
 
 
-# -- on any server; the built-in kinds are not installed there for us, so `check` always ends with 1
+# -- on any server: the built-in kinds are there or not, so they and the exit code say nothing
 
 
 @pytest.mark.broker
@@ -108,6 +108,33 @@ def test_k8_check_says_what_is_held_through_another_kind(cluster: Cluster, capsy
     run("check", *options(cluster))
     lines = said(capsys)
     assert f"held Profile.{group.name}: it is placed through Camera.{group.name}" in lines
+
+
+def test_k9_check_names_the_namespace_whose_rights_are_missing(
+    cluster: Cluster, capsys: Output
+) -> None:
+    cluster.camera("a", "edge-1")
+    cluster.camera("b", "edge-1", namespace=cluster.other)
+    account = cluster.account()
+    cluster.grant(account, cluster.kube_system())
+    cluster.grant(account, cluster.right(*READ), namespace=cluster.namespace)
+    caller = cluster.caller(account)
+    eventually(lambda: caller.get(cluster.path("Camera")).status == 200)
+
+    chosen = [*options(cluster, account), "--namespace", cluster.other]
+    assert run("check", *chosen) == EXIT_PROBLEM
+    held = [line for line in said(capsys) if line.startswith("held ")]
+    assert len(held) == 3
+    for line in held:
+        assert f'in the namespace "{cluster.other}": grant the verbs list and watch' in line
+
+    cluster.grant(account, cluster.right(*READ), namespace=cluster.other)
+    there = cluster.path("Site", namespace=cluster.other)
+    eventually(lambda: caller.get(there).status == 200)
+    run("check", *chosen)
+    lines = said(capsys)
+    assert [line for line in lines if line.startswith("held ")] == []
+    assert f"served {cluster.kind('Camera')}: 2 objects, 2 of them on nodes" in lines
 
 
 def test_check_says_that_the_identity_may_not_be_read(cluster: Cluster, capsys: Output) -> None:
