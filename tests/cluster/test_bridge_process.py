@@ -168,8 +168,9 @@ def test_a_server_that_cannot_be_reached_at_the_start_is_waited_for(cluster: Clu
 
 def test_it_stops_at_once_while_it_watches(cluster: Cluster) -> None:
     placed = begin(cluster)
-    with bridging(cluster) as bridge:
+    with bridging(cluster, start=False) as bridge:
         bridge.process.settings["kubernetes.watch"] = 60
+        bridge.process.start()
         bridge.should_be(placed)
         asked = time.monotonic()
         assert bridge.process.stop() == 0

@@ -106,10 +106,12 @@ class Group:
 
     def _served(self, kind: str) -> bool:
         admin = self.server.admin
-        document = admin.get(f"/apis/{self.name}/{VERSION}")
-        if document.status != 200 or admin.get(self.path(kind)).status != 200:
+        group, document = f"/apis/{self.name}", f"/apis/{self.name}/{VERSION}"
+        # A list of version 0, and a watch, come from a cache that is ready later than the rest.
+        paths = (group, document, self.path(kind), f"{self.path(kind)}?resourceVersion=0")
+        if any(admin.get(path).status != 200 for path in paths):
             return False
-        return kind in {each["kind"] for each in document.body["resources"]}
+        return kind in {each["kind"] for each in admin.get(document).body["resources"]}
 
     def _gone(self, kind: str) -> bool:
         admin = self.server.admin
