@@ -110,7 +110,8 @@ class Catalog:
 
     def _in_place(self, key: ResourceKey, new: ObjectRecord | None, delta: Delta) -> bool:
         """Whether the change moves nothing: then it is made."""
-        old = self.get(key)
+        records = self._records[kind_of(key) if new is None else new.kind]
+        old = records.get(key)
         if old is None:
             return new is None
         if new is None:
@@ -120,7 +121,7 @@ class Catalog:
             delta.dirty.update(self._flow.at(old))
         if not same_inputs(old, new):
             return False
-        self._records[new.kind][key] = new
+        records[key] = new
         return True
 
     def _move(
