@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.api_groups import Group
 from tests.support.api_servers import REAL, Server, fake_server, real_server
-from tests.support.clusters import Cluster, Group, corner, served_group
+from tests.support.clusters import Cluster, corner, served_group
 
 SERVERS = ("fake", "real") if REAL else ("fake",)
 

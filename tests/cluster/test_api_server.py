@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from tests.support.api_groups import KINDS, READ, definition
 from tests.support.api_servers import Stream
-from tests.support.clusters import KINDS, READ, Cluster, definition
+from tests.support.clusters import Cluster
 from tests.support.wait import eventually
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.api_groups import READ
 from tests.support.cluster_bridges import ClusterBridge, bridging
-from tests.support.clusters import READ, Cluster
+from tests.support.clusters import Cluster
 from tests.support.wait import eventually
 
 pytestmark = pytest.mark.broker

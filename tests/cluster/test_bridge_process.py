@@ -8,8 +8,9 @@ import time
 import pytest
 
 from nodecast.errors import EXIT_CONFIG
+from tests.support.api_groups import READ
 from tests.support.cluster_bridges import bridging
-from tests.support.clusters import READ, Cluster
+from tests.support.clusters import Cluster
 from tests.support.wait import eventually
 
 pytestmark = pytest.mark.broker

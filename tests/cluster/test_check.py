@@ -10,9 +10,10 @@ import pytest
 
 from nodecast.errors import EXIT_OK, EXIT_PROBLEM
 from tests.fakes.apiserver import ApiServer
+from tests.support.api_groups import READ
 from tests.support.bridge_commands import Output, run
 from tests.support.cluster_bridges import settings_file
-from tests.support.clusters import READ, Account, Cluster
+from tests.support.clusters import Account, Cluster
 from tests.support.mosquitto import Broker
 from tests.support.objects import dataset, inference, model
 from tests.support.wait import eventually

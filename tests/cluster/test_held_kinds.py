@@ -11,8 +11,9 @@ import pytest
 
 from bridge.sources.events import KindStatus
 from bridge.sources.kubernetes.scope import Scope
+from tests.support.api_groups import KINDS, READ
 from tests.support.cluster_sources import TUNING, Sourcing, sourcing
-from tests.support.clusters import KINDS, READ, Account, Cluster
+from tests.support.clusters import Account, Cluster
 from tests.support.wait import eventually
 
 SHORT = replace(TUNING, watch=1.0)

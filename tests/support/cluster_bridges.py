@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from nodecast.messages import Snapshot, Wire, decode_snapshot
+from tests.support.api_groups import RULES
 from tests.support.cluster_sources import Placed
-from tests.support.clusters import RULES, Cluster
+from tests.support.clusters import Cluster
 from tests.support.fleet import BRIDGE_SETTINGS, Look
 from tests.support.mosquitto import Broker
 from tests.support.mqtt import observing
