@@ -59,8 +59,8 @@ class KubernetesSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     watch: Annotated[
         PositiveSeconds,
         Meta(
-            description="Seconds after which a watch is made anew. A server that has been silent for"
-            "\n15 seconds more is given up."
+            description="Seconds after which a watch is made anew. A server that has been silent"
+            "\nfor 15 seconds more is given up."
         ),
     ] = _TUNING.watch
     resync: Annotated[

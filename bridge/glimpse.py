@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from operator import attrgetter
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -104,11 +104,17 @@ class Glimpse:
         for steps in paths:
             if steps[0] != "metadata":
                 tree.plant(steps)
-        thing = tree.struct(("apiVersion", str), ("kind", str), ("metadata", _Metadata))
-        event = msgspec.defstruct("Event", [("type", str), ("object", thing)], frozen=True)
-        self._decode = msgspec.json.Decoder(event).decode
+        short = rule.kind.partition(".")[0]
+        thing = tree.struct(("apiVersion", str), ("kind", Literal[short]), ("metadata", _Metadata))
+        event = msgspec.defstruct(
+            "Event", [("type", Literal["MODIFIED"]), ("object", thing)], frozen=True
+        )
+        self._decode: Callable[[bytes], Any] = msgspec.json.Decoder(event).decode
         self._rule = rule
         self._rules = rules
+        self._kind = rule.kind
+        self._kind_of = interned.kind_of_object
+        self._namespaced = rule.namespaced
         self._readings = [_reading(steps) for steps in paths]
         # The same values come again with each event of an object, and with objects side by side.
         self._placement = lru_cache(_REMEMBERED)(self._place)
@@ -121,25 +127,23 @@ class Glimpse:
         except _NoType:
             return None
 
-    def event(self, line: bytes) -> Any:
-        """The event of a line, with `type` and `object`; None: read it in full."""
+    def change(
+        self, line: bytes, known: Callable[[ResourceKey], ObjectRecord | None]
+    ) -> ObjectRecord | None:
+        """The new record of a `known` object that a line tells of as MODIFIED, or the one that is
+        known, if that is its state already. None: the line must be read in full."""
         try:
             # What is skipped in it is checked as JSON all the same, but not as UTF-8.
-            return self._decode(line) if line.isascii() else None
+            thing = self._decode(line).object if line.isascii() else None
         except msgspec.MsgspecError:
             return None
-
-    def key(self, thing: Any) -> ResourceKey | None:
-        """The key of an event's object, unchecked; None: it is of another kind."""
-        kind = self._rule.kind
-        if interned.kind_of_object(thing.apiVersion, thing.kind) != kind:
+        if thing is None or self._kind_of(thing.apiVersion, thing.kind) != self._kind:
             return None
-        return resource_key(kind, self._namespace(thing.metadata), thing.metadata.name)
-
-    def record(self, line: bytes, thing: Any, before: ObjectRecord) -> ObjectRecord | None:
-        """The record of an object that is known as `before`; None: read it in full."""
         metadata = thing.metadata
-        namespace = self._namespace(metadata)
+        namespace = metadata.namespace if self._namespaced else ""
+        before = known(resource_key(self._kind, namespace, metadata.name))
+        if before is None or before.version == metadata.resourceVersion:
+            return before
         try:
             nodes, carries, follows = self._placement(
                 namespace, tuple([reading(thing) for reading in self._readings])
@@ -156,9 +160,6 @@ class Glimpse:
             bool(metadata.deletionTimestamp),
             metadata.resourceVersion,
         )
-
-    def _namespace(self, metadata: _Metadata) -> str:
-        return metadata.namespace if self._rule.namespaced else ""
 
     def _place(self, namespace: str, values: tuple[tuple[str, ...], ...]) -> _Placement:
         """Nodes and references, of the values at the paths in their order. Raises InvalidName."""

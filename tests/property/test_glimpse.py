@@ -112,17 +112,16 @@ def test_a_glimpse_says_what_a_full_reading_says_or_nothing(thing: dict[str, Any
     kind = f"{thing['kind']}.{thing['apiVersion'].partition('/')[0]}"
     rule = next(rule for rule in RULES if rule.kind == kind)
     glimpse = Glimpse.of(rule, RULES)
-    line = orjson.dumps({"type": "MODIFIED", "object": thing})
-    event = glimpse.event(line) if glimpse is not None else None
-    if glimpse is None or event is None:
+    later = thing | {"metadata": thing["metadata"] | {"resourceVersion": "8"}}
+    line = orjson.dumps({"type": "MODIFIED", "object": later})
+    if glimpse is None:
         return
     before = full(thing | {"spec": {}})
-    read = full(thing)
+    read = full(later)
     if before is None:
         return
-    record = glimpse.record(line, event.object, before)
+    record = glimpse.change(line, {before.key: before}.get)
     if record is not None:
-        assert glimpse.key(event.object) == record.key
         assert record.put_off
         assert record == read
         assert read is not None
@@ -142,10 +141,39 @@ def test_every_built_in_kind_can_be_glimpsed_at() -> None:
             | SPECS[4]
             | {"nodeName": "edge-9", "trainingWorkers": [{"nodeName": "e"}]},
         }
-        line = orjson.dumps({"type": "MODIFIED", "object": thing})
+        later = thing | {"metadata": thing["metadata"] | {"resourceVersion": "8"}}
+        line = orjson.dumps({"type": "MODIFIED", "object": later})
         before = full(thing | {"spec": {}})
         assert before is not None
-        assert glimpse.record(line, glimpse.event(line).object, before) == full(thing)
+        assert glimpse.change(line, {before.key: before}.get) == full(later)
+
+
+def test_only_a_change_of_a_known_object_of_its_kind_is_glimpsed_at() -> None:
+    rule = built_in()[0]
+    thing = {
+        "apiVersion": "sedna.io/v1alpha1",
+        "kind": "Dataset",
+        "metadata": {"name": "x", "namespace": "default", "resourceVersion": "7"},
+        "spec": {"nodeName": "edge-1"},
+    }
+    glimpse = Glimpse.of(rule, RULES)
+    before = full(thing)
+    assert glimpse is not None
+    assert before is not None
+    known = {before.key: before}.get
+
+    def change(kind: str, obj: dict[str, Any]) -> ObjectRecord | None:
+        return glimpse.change(orjson.dumps({"type": kind, "object": obj}), known)
+
+    assert change("MODIFIED", thing) is before
+    later = thing | {"metadata": thing["metadata"] | {"resourceVersion": "8"}}
+    assert change("MODIFIED", later) is not None
+    assert change("ADDED", later) is None
+    assert change("DELETED", later) is None
+    assert change("MODIFIED", later | {"kind": "Model"}) is None
+    assert change("MODIFIED", later | {"apiVersion": "other.io/v1"}) is None
+    assert change("MODIFIED", later | {"metadata": later["metadata"] | {"name": "y"}}) is None
+    assert change("MODIFIED", {"kind": "Status", "code": 410}) is None
 
 
 def test_paths_that_no_one_type_can_say_are_read_in_full() -> None:
@@ -161,7 +189,7 @@ def test_what_cannot_be_encoded_after_all_leaves_the_content_as_it_was() -> None
         "metadata": {"name": "x", "namespace": "default", "resourceVersion": "7"},
         "spec": {"nodeName": "edge-1"},
     }
-    before = full(thing)
+    before = full(thing | {"metadata": thing["metadata"] | {"resourceVersion": "6"}})
     glimpse = Glimpse.of(rule, RULES)
     assert before is not None
     assert glimpse is not None
@@ -169,6 +197,6 @@ def test_what_cannot_be_encoded_after_all_leaves_the_content_as_it_was() -> None
     line = orjson.dumps({"type": "MODIFIED", "object": thing}).replace(
         b'"nodeName"', b'"deep":' + deep + b',"nodeName"'
     )
-    record = glimpse.record(line, glimpse.event(line).object, before)
+    record = glimpse.change(line, {before.key: before}.get)
     assert record is not None
     assert (record.digest, record.encoded) == (before.digest, before.encoded)

@@ -26,8 +26,9 @@ def changed(name: str, url: str) -> ObjectRecord:
     glimpse = Glimpse.of(rule, RULES)
     assert glimpse is not None
     line = orjson.dumps({"type": "MODIFIED", "object": thing})
-    before = read_object(thing | {"spec": {}}, RULES, "cluster", None)
-    record = glimpse.record(line, glimpse.event(line).object, before)
+    earlier = thing | {"metadata": {"name": name, "namespace": "default", "resourceVersion": "0"}}
+    before = read_object(earlier | {"spec": {}}, RULES, "cluster", None)
+    record = glimpse.change(line, {before.key: before}.get)
     assert record is not None
     assert record.put_off
     return record

@@ -15,7 +15,7 @@ from typing import Any
 from bridge.glimpse import Glimpse
 from bridge.objects import ObjectRecord, read_object
 from bridge.placement import Rules
-from bridge.sources.kubernetes.answers import ADDED, BOOKMARK, DELETED, MODIFIED, event_of
+from bridge.sources.kubernetes.answers import ADDED, BOOKMARK, DELETED, event_of
 from nodecast.errors import ObjectError, SourceError
 from nodecast.names import KindName, ResourceKey, resource_key
 
@@ -114,19 +114,11 @@ class Sight:
 
     def _glimpsed(self, line: bytes) -> bool:
         """Take an event by what placement needs of it; False: it must be read in full."""
-        glimpse = self._glimpse
-        event = None if glimpse is None else glimpse.event(line)
-        if glimpse is None or event is None or event.type != MODIFIED:
+        record = None if self._glimpse is None else self._glimpse.change(line, self._known)
+        if record is None:
             return False
-        key = glimpse.key(event.object)
-        known = None if key is None else self._known(key)
-        if key is None or known is None:
-            return False
-        if known.version != event.object.metadata.resourceVersion:
-            record = glimpse.record(line, event.object, known)
-            if record is None:
-                return False
-            self.changes[key] = record
+        if self._known(record.key) is not record:
+            self.changes[record.key] = record
             self.version = record.version
         return True
 
