@@ -31,7 +31,7 @@ _TABLES = ("labels", "annotations")
 _REMEMBERED = 4096
 
 
-class _Metadata(msgspec.Struct, frozen=True):
+class _Metadata(msgspec.Struct, frozen=True, gc=False):
     resourceVersion: Annotated[str, msgspec.Meta(min_length=1)]  # noqa: N815 - as on the wire
     name: str
     namespace: str = ""
@@ -57,7 +57,7 @@ class _Branch:
     each: _Branch | None = None
     fields: dict[str, _Branch] = field(default_factory=dict)
 
-    def plant(self, steps: Sequence[str | None]) -> None:
+    def plant(self, steps: Steps) -> None:
         """Add a path."""
         if not steps:
             self.value = True
@@ -88,9 +88,11 @@ class _Branch:
         return msgspec.defstruct("Seen", [*known, *own], frozen=True, gc=False)
 
 
-Reading = Callable[[Any], tuple[str, ...]]
-"""Takes the values at one path out of what was decoded; an empty string is as good as nothing.
-Raises AttributeError where there is a null on the way."""
+Steps = Sequence[str | None]
+Value = str | tuple[str, ...] | None
+"""What stands at a path: one name, or all of them where it goes through a list."""
+Reading = Callable[[Any], Value]
+"""Raises AttributeError where there is a null on the way."""
 
 
 class Glimpse:
@@ -104,18 +106,20 @@ class Glimpse:
         for steps in paths:
             if steps[0] != "metadata":
                 tree.plant(steps)
-        short = rule.kind.partition(".")[0]
-        thing = tree.struct(("apiVersion", str), ("kind", Literal[short]), ("metadata", _Metadata))
+        self._short = rule.kind.partition(".")[0]
+        thing = tree.struct(
+            ("apiVersion", str), ("kind", Literal[self._short]), ("metadata", _Metadata)
+        )
         event = msgspec.defstruct(
-            "Event", [("type", Literal["MODIFIED"]), ("object", thing)], frozen=True
+            "Event", [("type", Literal["MODIFIED"]), ("object", thing)], frozen=True, gc=False
         )
         self._decode: Callable[[bytes], Any] = msgspec.json.Decoder(event).decode
         self._rule = rule
         self._rules = rules
         self._kind = rule.kind
-        self._kind_of = interned.kind_of_object
+        self._api_versions: set[str] = set()  # of this kind's group
         self._namespaced = rule.namespaced
-        self._readings = [_reading(steps) for steps in paths]
+        self._values = _values(paths)
         # The same values come again with each event of an object, and with objects side by side.
         self._placement = lru_cache(_REMEMBERED)(self._place)
 
@@ -129,28 +133,28 @@ class Glimpse:
 
     def change(
         self, line: bytes, known: Callable[[ResourceKey], ObjectRecord | None]
-    ) -> ObjectRecord | None:
-        """The new record of a `known` object that a line tells of as MODIFIED, or the one that is
-        known, if that is its state already. None: the line must be read in full."""
+    ) -> tuple[ObjectRecord, ObjectRecord] | None:
+        """(before, now) of a `known` object that a line tells of as MODIFIED; the same twice, where
+        that is its state already. None: the line must be read in full."""
         try:
             # What is skipped in it is checked as JSON all the same, but not as UTF-8.
             thing = self._decode(line).object if line.isascii() else None
-        except msgspec.MsgspecError:
-            return None
-        if thing is None or self._kind_of(thing.apiVersion, thing.kind) != self._kind:
+            if thing is None or not self._is_ours(thing.apiVersion):
+                return None
+        except (msgspec.MsgspecError, InvalidName):
             return None
         metadata = thing.metadata
         namespace = metadata.namespace if self._namespaced else ""
         before = known(resource_key(self._kind, namespace, metadata.name))
-        if before is None or before.version == metadata.resourceVersion:
-            return before
+        if before is None:
+            return None
+        if before.version == metadata.resourceVersion:
+            return before, before
         try:
-            nodes, carries, follows = self._placement(
-                namespace, tuple([reading(thing) for reading in self._readings])
-            )
+            nodes, carries, follows = self._placement(namespace, self._values(thing))
         except (AttributeError, InvalidName):
             return None
-        return ObjectRecord.from_event(
+        return before, ObjectRecord.from_event(
             before,
             nodes,
             carries,
@@ -161,10 +165,18 @@ class Glimpse:
             metadata.resourceVersion,
         )
 
-    def _place(self, namespace: str, values: tuple[tuple[str, ...], ...]) -> _Placement:
+    def _is_ours(self, api_version: str) -> bool:
+        """Whether it is one of this kind's group."""
+        if api_version not in self._api_versions:
+            if interned.kind_of_object(api_version, self._short) != self._kind:
+                return False
+            self._api_versions.add(api_version)
+        return True
+
+    def _place(self, namespace: str, values: tuple[Value, ...]) -> _Placement:
         """Nodes and references, of the values at the paths in their order. Raises InvalidName."""
         nodes, carries = len(self._rule.nodes), len(self._rule.carries)
-        names = [name for each in values[:nodes] for name in each]
+        names = [name for each in values[:nodes] for name in _names(each)]
         return (
             interned.nodes(names) if names else NOWHERE,
             self._targets(namespace, self._rule.carries, values[nodes : nodes + carries]),
@@ -175,12 +187,12 @@ class Glimpse:
         self,
         namespace: str,
         references: Iterable[Reference],
-        values: Iterable[tuple[str, ...]],
+        values: Iterable[Value],
     ) -> tuple[ResourceKey, ...]:
         found = [
             interned.target(reference.kind, namespace if self._inside(reference) else "", name)
-            for reference, names in zip(references, values, strict=True)
-            for name in names
+            for reference, value in zip(references, values, strict=True)
+            for name in _names(value)
         ]
         return tuple(dict.fromkeys(found))
 
@@ -189,46 +201,56 @@ class Glimpse:
         return rule is None or rule.namespaced
 
 
-def _reading(steps: Sequence[str | None]) -> Reading:
-    """How the values at a path are taken out. Raises _NoType."""
-    if None not in steps:
-        get = _getter([step for step in steps if step is not None])
-
-        def value(thing: Any) -> tuple[str, ...]:
-            found = get(thing)
-            return (found,) if found else ()
-
+def _names(value: Value) -> tuple[str, ...]:
+    """An empty string is as good as nothing."""
+    if isinstance(value, tuple):
         return value
+    return (value,) if value else ()
+
+
+def _values(paths: Sequence[Steps]) -> Callable[[Any], tuple[Value, ...]]:
+    """Takes out what stands at all paths. Raises _NoType."""
+    if len(paths) > 1 and all(None not in steps and steps[0] != "metadata" for steps in paths):
+        return attrgetter(*(_dotted(steps) for steps in paths))  # in one step, outside of Python
+    readings = [_reading(steps) for steps in paths]
+    return lambda thing: tuple([reading(thing) for reading in readings])
+
+
+def _reading(steps: Steps) -> Reading:
+    """Takes out what stands at one path. Raises _NoType."""
+    if None not in steps:
+        return _getter(steps)
     at = steps.index(None)
-    items = _getter([step for step in steps[:at] if step is not None])
-    inner = _reading(steps[at + 1 :])
+    items, inner = _getter(steps[:at]), _reading(steps[at + 1 :])
 
     def values(thing: Any) -> tuple[str, ...]:
-        return tuple([name for item in items(thing) or () for name in inner(item)])
+        return tuple([name for item in items(thing) or () for name in _names(inner(item))])
 
     return values
 
 
-def _getter(steps: Sequence[str]) -> Callable[[Any], Any]:
+def _getter(steps: Steps) -> Callable[[Any], Any]:
     """One field. Raises _NoType."""
     if not steps:
         return lambda thing: thing
-    if steps[0] != "metadata":
-        return attrgetter(".".join(map(_attribute, steps)))
-    return _entry(steps)
+    return _entry(steps) if steps[0] == "metadata" else attrgetter(_dotted(steps))
 
 
-def _entry(steps: Sequence[str]) -> Callable[[Any], Any]:
+def _entry(steps: Steps) -> Callable[[Any], Any]:
     """A label or an annotation. Raises _NoType for what else is in the metadata."""
     if len(steps) != 3 or steps[1] not in _TABLES:
         raise _NoType
-    _, table, name = steps
+    table, name = str(steps[1]), steps[2]
 
     def get(thing: Any) -> Any:
         entries = getattr(thing.metadata, table)
         return None if entries is None else entries.get(name)
 
     return get
+
+
+def _dotted(steps: Steps) -> str:
+    return ".".join(_attribute(step) for step in steps if step is not None)
 
 
 def _attribute(name: str) -> str:

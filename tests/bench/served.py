@@ -79,7 +79,7 @@ class Collection:
 
 def event_line(what: str, obj: dict[str, Any]) -> bytes:
     """An event as a line of a watch."""
-    return encode({"object": obj, "type": what}) + b"\n"
+    return b'{"type":"%s","object":%s}\n' % (what.encode(), encode(obj))
 
 
 def _items(objects: Iterable[dict[str, Any]]) -> dict[str, bytes]:

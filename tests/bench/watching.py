@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -34,6 +35,7 @@ class Times:
 
     def add(self, run: Callable[..., float], *arguments: object) -> None:
         """A round; `run` gives the second at which it began."""
+        gc.collect()  # what an earlier round left behind is not this one's
         before = time.process_time()
         begin = run(*arguments)
         self.wall.append(time.monotonic() - begin)

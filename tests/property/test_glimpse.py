@@ -120,8 +120,10 @@ def test_a_glimpse_says_what_a_full_reading_says_or_nothing(thing: dict[str, Any
     read = full(later)
     if before is None:
         return
-    record = glimpse.change(line, {before.key: before}.get)
-    if record is not None:
+    change = glimpse.change(line, {before.key: before}.get)
+    if change is not None:
+        earlier, record = change
+        assert earlier is before
         assert record.put_off
         assert record == read
         assert read is not None
@@ -145,7 +147,7 @@ def test_every_built_in_kind_can_be_glimpsed_at() -> None:
         line = orjson.dumps({"type": "MODIFIED", "object": later})
         before = full(thing | {"spec": {}})
         assert before is not None
-        assert glimpse.change(line, {before.key: before}.get) == full(later)
+        assert glimpse.change(line, {before.key: before}.get) == (before, full(later))
 
 
 def test_only_a_change_of_a_known_object_of_its_kind_is_glimpsed_at() -> None:
@@ -162,10 +164,10 @@ def test_only_a_change_of_a_known_object_of_its_kind_is_glimpsed_at() -> None:
     assert before is not None
     known = {before.key: before}.get
 
-    def change(kind: str, obj: dict[str, Any]) -> ObjectRecord | None:
+    def change(kind: str, obj: dict[str, Any]) -> tuple[ObjectRecord, ObjectRecord] | None:
         return glimpse.change(orjson.dumps({"type": kind, "object": obj}), known)
 
-    assert change("MODIFIED", thing) is before
+    assert change("MODIFIED", thing) == (before, before)
     later = thing | {"metadata": thing["metadata"] | {"resourceVersion": "8"}}
     assert change("MODIFIED", later) is not None
     assert change("ADDED", later) is None
@@ -197,6 +199,7 @@ def test_what_cannot_be_encoded_after_all_leaves_the_content_as_it_was() -> None
     line = orjson.dumps({"type": "MODIFIED", "object": thing}).replace(
         b'"nodeName"', b'"deep":' + deep + b',"nodeName"'
     )
-    record = glimpse.change(line, {before.key: before}.get)
-    assert record is not None
+    change = glimpse.change(line, {before.key: before}.get)
+    assert change is not None
+    _, record = change
     assert (record.digest, record.encoded) == (before.digest, before.encoded)

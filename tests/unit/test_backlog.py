@@ -28,8 +28,9 @@ def changed(name: str, url: str) -> ObjectRecord:
     line = orjson.dumps({"type": "MODIFIED", "object": thing})
     earlier = thing | {"metadata": {"name": name, "namespace": "default", "resourceVersion": "0"}}
     before = read_object(earlier | {"spec": {}}, RULES, "cluster", None)
-    record = glimpse.change(line, {before.key: before}.get)
-    assert record is not None
+    change = glimpse.change(line, {before.key: before}.get)
+    assert change is not None
+    _, record = change
     assert record.put_off
     return record
 

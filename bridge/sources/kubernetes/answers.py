@@ -91,6 +91,8 @@ class Lines:
 
     def feed(self, piece: bytes) -> list[bytes]:
         """The lines that are whole now. Raises Garbled for one that never ends."""
+        if not self._rest and 0 <= piece.find(b"\n") == len(piece) - 1:
+            return [piece[:-1]]  # one whole line, as most pieces are
         lines = (self._rest + piece).split(b"\n")
         self._rest = lines.pop()
         if len(self._rest) > LONGEST_LINE:

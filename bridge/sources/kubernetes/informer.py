@@ -190,10 +190,11 @@ class Informer:
                 try:
                     self._teller.events(self._namespace, lines.feed(piece))
                 finally:
-                    self._say_unreadable()
+                    if self._sight.unreadable or self._said_unreadable:
+                        self._say_unreadable()
                 if self._cut_short:
                     self._proved()
-                if self._halt.is_set() or self._asked.is_set() or self._clock() > deadline:
+                if self._asked.is_set() or self._clock() > deadline:  # `stop` asks, too
                     return
 
     def _read(self, resource: Resource, query: Mapping[str, str]) -> dict[str, Any]:

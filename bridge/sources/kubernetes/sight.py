@@ -114,12 +114,13 @@ class Sight:
 
     def _glimpsed(self, line: bytes) -> bool:
         """Take an event by what placement needs of it; False: it must be read in full."""
-        record = None if self._glimpse is None else self._glimpse.change(line, self._known)
-        if record is None:
+        change = None if self._glimpse is None else self._glimpse.change(line, self._known)
+        if change is None:
             return False
-        if self._known(record.key) is not record:
-            self.changes[record.key] = record
-            self.version = record.version
+        before, now = change
+        if now is not before:
+            self.changes[now.key] = now
+            self.version = now.version
         return True
 
     def _known(self, key: ResourceKey) -> ObjectRecord | None:
