@@ -32,7 +32,7 @@ log = logger(__name__)
 _LONGEST_WAIT = 5.0
 """Seconds: no wait is longer, so that a mistake in a deadline costs little."""
 _LEAVE = 2.0
-_GATHER = 0.05
+_GATHER = 0.02
 """Seconds between two looks at what the source says, in a burst."""
 _BACKOFF = Backoff(first=1.0, most=30.0)
 """Seconds between two questions for the source's identity."""

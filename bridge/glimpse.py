@@ -139,7 +139,10 @@ class Glimpse:
         try:
             # What is skipped in it is checked as JSON all the same, but not as UTF-8.
             thing = self._decode(line).object if line.isascii() else None
-            if thing is None or not self._is_ours(thing.apiVersion):
+            if thing is None:
+                return None
+            version = thing.apiVersion
+            if version not in self._api_versions and not self._is_ours(version):
                 return None
         except (msgspec.MsgspecError, InvalidName):
             return None
@@ -167,11 +170,10 @@ class Glimpse:
 
     def _is_ours(self, api_version: str) -> bool:
         """Whether it is one of this kind's group."""
-        if api_version not in self._api_versions:
-            if interned.kind_of_object(api_version, self._short) != self._kind:
-                return False
+        ours = interned.kind_of_object(api_version, self._short) == self._kind
+        if ours:
             self._api_versions.add(api_version)
-        return True
+        return ours
 
     def _place(self, namespace: str, values: tuple[Value, ...]) -> _Placement:
         """Nodes and references, of the values at the paths in their order. Raises InvalidName."""

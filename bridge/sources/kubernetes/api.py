@@ -138,9 +138,12 @@ class Api:
 def chunks(response: Response) -> Iterator[bytes]:
     """The body as it comes, in pieces of any size."""
     if response.chunked:
-        yield from response.stream(CHUNK, decode_content=False)
-        return
-    # Here `stream` waits until a piece is full: for a watch that would be for ever.
+        return response.stream(CHUNK, decode_content=False)
+    return _unchunked(response)
+
+
+def _unchunked(response: Response) -> Iterator[bytes]:
+    """Here `stream` waits until a piece is full: for a watch that would be for ever."""
     while part := response.read1(CHUNK, decode_content=False):
         yield part
 
