@@ -13,7 +13,7 @@ from bridge.publisher import PublishPolicy
 from bridge.sources.kubernetes.scope import Tuning
 from nodecast.errors import InvalidName, SettingsError
 from nodecast.log import LogFormat
-from nodecast.names import bridge_name, namespace_name
+from nodecast.names import bridge_name, namespace_name, parse_kind
 from nodecast.session import MqttSettings
 from nodecast.settings import PositiveSeconds, Seconds
 
@@ -107,6 +107,13 @@ class BridgeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     group: Annotated[
         Literal["sedna.io", "neptune.io"], Meta(description="The API group of the built-in kinds.")
     ] = "sedna.io"
+    kinds: Annotated[
+        list[str] | None,
+        Meta(
+            description='Serve only these kinds, such as ["Dataset.sedna.io"], with those that they'
+            " refer to.\nNot set: every kind that has a rule, built in or below."
+        ),
+    ] = None
     hold: Annotated[
         Seconds,
         Meta(
@@ -191,9 +198,16 @@ class BridgeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     def placement(self) -> Rules:
         """The table of placement rules. Raises SettingsError."""
         try:
-            return Rules([*built_in(self.group), *map(_rule, self.rules)])
+            rules = Rules([*built_in(self.group), *map(_rule, self.rules)])
         except SettingsError as error:
             raise SettingsError(f"rules: {error}") from error
+        if self.kinds is None:
+            return rules
+        if unknown := set(self.kinds) - set(rules.kinds):
+            raise SettingsError(f"kinds: {min(unknown)} has no rule")
+        if not self.kinds:
+            raise SettingsError("kinds: name one at least, or leave it out")
+        return rules.only(parse_kind(kind) for kind in self.kinds)
 
     def policy(self) -> Policy:
         """The times of the core."""

@@ -159,6 +159,18 @@ class Rules:
     def get(self, kind: KindName) -> Rule | None:
         return self._rules.get(kind)
 
+    def only(self, kinds: Iterable[KindName]) -> Rules:
+        """The rules of these kinds and of those that they refer to."""
+        wanted: set[KindName] = set()
+        todo = list(kinds)
+        while todo:
+            kind = todo.pop()
+            if kind not in wanted:
+                wanted.add(kind)
+                rule = self._rules[kind]
+                todo += [reference.kind for reference in (*rule.carries, *rule.follows)]
+        return Rules(rule for rule in self if rule.kind in wanted)
+
     def depends_on(self, kind: KindName) -> frozenset[KindName]:
         """The other kinds whose objects decide where objects of `kind` are."""
         return self._depends[kind]

@@ -171,16 +171,18 @@ class Reader:
         stream = stream[: round(len(stream) * how.broken_at)]
         lines, sizes = Lines(), how.pieces
         self.sight.begin_watch()
-        while stream:
-            piece, stream = stream[: sizes[0]], stream[sizes[0] :]
-            sizes = (*sizes[1:], sizes[0])
-            before, told = int(self.sight.version), len(self._world.told)
-            try:
+        try:
+            while stream:
+                piece, stream = stream[: sizes[0]], stream[sizes[0] :]
+                sizes = (*sizes[1:], sizes[0])
+                before, told = int(self.sight.version), len(self._world.told)
                 self._teller.events(None, lines.feed(piece))
-            finally:
                 self.check()
                 if self._world.at_once:
                     self._check_told(before, self._world.told[told:])
+        finally:
+            self._teller.finish(None)
+            self.check()
 
     def _stream(self, how: Round) -> bytes:
         api, version = self._world.api, self.sight.version
@@ -225,7 +227,6 @@ class Reader:
         }
         for event in told:
             assert isinstance(event, Changed)
-            assert event.objects
             assert event.objects.keys() <= wrote
 
 

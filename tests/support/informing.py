@@ -61,6 +61,8 @@ class Told:
         self.crashes: list[BaseException] = []
 
     def emit(self, event: SourceEvent) -> None:
+        if isinstance(event, Changed) and not event.objects:
+            return  # lines came, and changed nothing
         with self._lock:
             self.events.append(event)
             self.at.append(time.monotonic())

@@ -6,8 +6,11 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from bridge.placement import Rules, built_in
 from bridge.sources.events import Changed, KindStatus, Listed, SourceEvent
+from bridge.sources.kubernetes.answers import Garbled
 from bridge.sources.kubernetes.kinds import KindTeller
 from nodecast.names import KindName, ResourceKey
 from tests.support.model_api import line
@@ -26,8 +29,8 @@ class Told:
         self.teller = KindTeller(KIND, namespaces or ("a", "b"), RULES, self._emit)
 
     def _emit(self, event: SourceEvent) -> None:
-        if isinstance(event, Changed) and self.looks_at_once:
-            event.objects  # noqa: B018 - from here on it does not change
+        if isinstance(event, Changed) and self.looks_at_once and not event.objects:
+            return
         self.events.append(event)
 
     def list(
@@ -195,6 +198,41 @@ def test_what_may_be_watched_again_is_told_with_what_changed_since_its_list() ->
     told.teller.watched(None)
     objects = told.last.objects or {}
     assert [record.version for record in objects.values()] == ["6"]
+
+
+def test_a_bad_line_is_found_by_who_looks_and_told_to_the_informer() -> None:
+    told, woken = Told(None), [0]
+    told.list(None, "x")
+    told.looks_at_once = False
+
+    def wake() -> None:
+        woken[0] += 1
+
+    told.teller.sight(None, wake)
+    good = line("MODIFIED", thing("x", "a", "6")).strip()
+    later = line("MODIFIED", thing("x", "a", "7")).strip()
+    told.teller.events(None, [good, b"{", later])
+    assert woken == [0]
+    change = told.events[-1]
+    assert isinstance(change, Changed)
+    assert [record and record.version for record in change.objects.values()] == ["6"]
+    assert woken == [1]
+    told.teller.events(None, [later])
+    with pytest.raises(Garbled):
+        told.teller.finish(None)
+    told.teller.finish(None)
+    assert told.teller.sight(None).version == "6"
+
+
+def test_lines_that_nobody_looks_at_are_read_once_there_are_many() -> None:
+    told = Told(None)
+    told.list(None, "x")
+    told.looks_at_once = False
+    for number in range(1500):
+        told.see(None, "MODIFIED", "x", str(10 + number))
+    assert int(told.teller.sight(None).version) > 500
+    (change,) = [each for each in told.events if isinstance(each, Changed)]
+    assert [record and record.version for record in change.objects.values()] == ["1509"]
 
 
 def test_what_was_told_is_a_copy() -> None:

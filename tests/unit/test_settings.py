@@ -184,6 +184,12 @@ def test_the_lines_of_the_sample_are_settings_once_the_comment_sign_is_taken_off
     assert msgspec.convert(tomllib.loads(text), BridgeSettings) == BridgeSettings()
 
 
+def test_kinds_that_are_named_are_served_with_those_that_they_refer_to_and_no_others() -> None:
+    kind = "JointInferenceService.sedna.io"
+    assert BridgeSettings(kinds=[kind]).placement().kinds == (kind, "Model.sedna.io")
+    assert len(BridgeSettings().placement().kinds) == 6
+
+
 def test_every_setting_of_the_bridge_is_described() -> None:
     assert [s.key for s in describe(BridgeSettings) if not s.description] == []
 
@@ -195,6 +201,8 @@ def test_every_setting_of_the_bridge_is_described() -> None:
         ('source = ""', "source: must be 1 to 253 characters"),
         ('manifests = ""', "manifests is empty: give a directory"),
         ('group = "x.io"', "group: 'x.io' is none of sedna.io, neptune.io"),
+        ('kinds = ["Site.x.io"]', "kinds: Site.x.io has no rule"),
+        ("kinds = []", "kinds: name one at least, or leave it out"),
         ("repair_rate = 0", "repair_rate: must be a number above 0"),
         ("manifests_poll = 0", "manifests_poll: must be a number above 0"),
         ('log_level = "loud"', "log_level: 'loud' is none of debug, info, warning, error"),

@@ -68,7 +68,7 @@ class Informer:
         self._namespace = namespace
         self._selector = selector
         self._teller = teller
-        self._sight = teller.sight(namespace)
+        self._sight = teller.sight(namespace, self._break_off)
         self._troubles = troubles
         self._tuning = tuning
         self._fail = fail
@@ -100,9 +100,7 @@ class Informer:
     def relist(self) -> None:
         """Make a list that begins after now."""
         self._asked.set()
-        with self._lock:
-            if self._watching:
-                self._interrupt()
+        self._break_off()
 
     def stop(self) -> None:
         """Begin to stop: see `join`."""
@@ -181,21 +179,24 @@ class Informer:
             "resourceVersion": self._sight.version,
             "timeoutSeconds": str(seconds),
         }
-        lines = Lines()
         self._sight.begin_watch()
-        with self._open(resource, query, seconds + self._tuning.grace, watching=True) as response:
-            self._accepted()
-            deadline = self._clock() + seconds + self._tuning.grace
-            for piece in chunks(response):
-                try:
-                    self._teller.events(self._namespace, lines.feed(piece))
-                finally:
-                    if self._sight.unreadable or self._said_unreadable:
-                        self._say_unreadable()
-                if self._cut_short:
-                    self._proved()
-                if self._asked.is_set() or self._clock() > deadline:  # `stop` asks, too
-                    return
+        try:
+            with self._open(resource, query, seconds + self._tuning.grace, True) as response:
+                self._accepted()
+                self._follow(response, self._clock() + seconds + self._tuning.grace)
+        finally:
+            self._teller.finish(self._namespace)
+            self._say_unreadable()
+
+    def _follow(self, response: Response, deadline: float) -> None:
+        lines = Lines()
+        for piece in chunks(response):
+            self._teller.events(self._namespace, lines.feed(piece))
+            if self._cut_short:
+                self._proved()
+            self._say_unreadable()
+            if self._asked.is_set() or self._clock() > deadline:  # `stop` asks, too
+                return
 
     def _read(self, resource: Resource, query: Mapping[str, str]) -> dict[str, Any]:
         with self._open(resource, query, self._tuning.silence) as response:
@@ -218,6 +219,12 @@ class Informer:
                 with self._lock:
                     self._response, self._watching = None, False
 
+    def _break_off(self) -> None:
+        """End the watch, if there is one. Any thread."""
+        with self._lock:
+            if self._watching:
+                self._interrupt()
+
     def _interrupt(self) -> None:
         """Wake the thread out of a read; under the lock."""
         if self._response is not None:
@@ -229,9 +236,11 @@ class Informer:
     # -- how it went
 
     def _say_unreadable(self) -> None:
-        if self._sight.unreadable != self._said_unreadable:
-            self._said_unreadable = dict(self._sight.unreadable)
-            self._troubles.unreadable(self._name, self._sight.unreadable)
+        if self._sight.unreadable or self._said_unreadable:
+            now = self._teller.unreadable(self._namespace)
+            if now != self._said_unreadable:
+                self._said_unreadable = now
+                self._troubles.unreadable(self._name, now)
 
     def _accepted(self) -> None:
         """The server lets us watch."""

@@ -1,8 +1,13 @@
 """What the informers of one kind know, each of one namespace, told as one: a kind is seen in full
 only where all of them see it.
 
-The informers' threads come in here one at a time; `emit` is called under the lock, so that what
-is told stands in the order in which it was learnt.
+The lines of a watch are not read when they come but when someone looks at what they change, many at
+a time, which costs half; they are read by the informer itself when they become too many, and at the
+end of its watch. So reading a bad line may fall to the one who looks: the informer is woken and
+told at its next call.
+
+Threads come in here one at a time; `emit` is called under the lock, so that what is told stands in
+the order in which it was learnt.
 """
 
 from __future__ import annotations
@@ -10,28 +15,33 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from bridge.objects import ObjectRecord
 from bridge.placement import Rules
 from bridge.sources.events import Changed, KindStatus, Listed, SourceEvent
 from bridge.sources.kubernetes.scope import Namespace
 from bridge.sources.kubernetes.sight import Changes, ListInProgress, Sight
+from nodecast.errors import SourceError
 from nodecast.names import KindName, ResourceKey
 
+_MOST_WAITING = 1000
 _WORST_FIRST = (KindStatus.MISSING, KindStatus.FORBIDDEN, KindStatus.OK)
 
 
 @dataclass(slots=True)
 class _Part:
-    """One namespace. `status` None: no answer yet. `untaken`: changes were told and not yet
-    taken."""
+    """One namespace. `status` None: no answer yet. `waiting`: lines that were not read yet.
+    `untaken`: changes were told and not yet taken. `broken`: what is wrong with a line."""
 
     sight: Sight
+    wake: Callable[[], None] = lambda: None
     status: KindStatus | None = None
     reason: str = ""
     asked_at: float = -math.inf
+    waiting: list[bytes] = field(default_factory=list)
     untaken: object | None = None
+    broken: SourceError | None = None
 
 
 class KindTeller:
@@ -49,10 +59,12 @@ class KindTeller:
         self._lock = threading.RLock()  # `emit` may look at once at what it is told
         self._parts = {each: _Part(Sight(kind, rules)) for each in namespaces}
 
-    def sight(self, namespace: Namespace) -> Sight:
+    def sight(self, namespace: Namespace, wake: Callable[[], None] = lambda: None) -> Sight:
         """What is known of a namespace. Its informer may read it, and begin a list in it; what
-        comes in goes through the calls below."""
-        return self._parts[namespace].sight
+        comes in goes through the calls below. `wake` ends the watch: a line of it is bad."""
+        part = self._parts[namespace]
+        part.wake = wake
+        return part.sight
 
     def listed(
         self,
@@ -71,23 +83,48 @@ class KindTeller:
             self._tell(self._all_objects())
 
     def events(self, namespace: Namespace, lines: Iterable[bytes]) -> None:
-        """Lines of a watch came. Raises what `Sight.events` raises; what came before it counts."""
+        """Lines of a watch came; `finish` says what is wrong with them."""
         part = self._parts[namespace]
         with self._lock:
-            try:
-                part.sight.events(lines)
-            finally:
-                if part.untaken is None and part.sight.changes:
-                    part.untaken = token = object()
-                    self._emit(Changed.open(lambda: self._take(part, token)))
+            part.waiting += lines
+            if part.waiting and part.untaken is None:
+                part.untaken = token = object()
+                self._emit(Changed.open(lambda: self._take(part, token)))
+            elif len(part.waiting) > _MOST_WAITING:
+                self._read(part)
+
+    def finish(self, namespace: Namespace) -> None:
+        """The watch has ended. Raises what `Sight.events` raises of its lines; what came before a
+        bad line counts, what came after it does not."""
+        part = self._parts[namespace]
+        with self._lock:
+            self._read(part)
+            broken, part.broken = part.broken, None
+        if broken is not None:
+            raise broken
+
+    def unreadable(self, namespace: Namespace) -> dict[str, str]:
+        """Reasons of objects that cannot be read, by `namespace/name`."""
+        with self._lock:
+            return dict(self._parts[namespace].sight.unreadable)
 
     def _take(self, part: _Part, token: object) -> Changes:
         """What changed since `token` was told; nothing where a list has come since."""
         with self._lock:
             if part.untaken is not token:
                 return {}
+            self._read(part)
             part.untaken = None
             return part.sight.take()
+
+    def _read(self, part: _Part) -> None:
+        lines, part.waiting = part.waiting, []
+        if part.broken is None:
+            try:
+                part.sight.events(lines)
+            except SourceError as error:
+                part.broken = error
+                part.wake()
 
     def refused(
         self, namespace: Namespace, status: KindStatus, reason: str, asked_at: float
@@ -122,6 +159,7 @@ class KindTeller:
         for part in self._parts.values():
             # What changed and nobody has looked at yet is told with this, and not after it: a
             # change that stands before it would be undone by it.
+            self._read(part)
             part.sight.take()
             part.untaken = None
             union.update(part.sight.objects)
