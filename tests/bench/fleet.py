@@ -7,8 +7,6 @@ import threading
 import time
 from collections.abc import Callable
 
-import orjson
-
 from bridge.bridge import Bridge
 from bridge.charge import Identity, Phase
 from bridge.objects import ObjectRecord, read_object
@@ -130,7 +128,3 @@ class Fleet:
 
     def close(self) -> None:
         self._session.close(time.monotonic() + 2)
-
-
-def size_of(message: Outgoing) -> int:
-    return len(orjson.dumps(orjson.loads(message.payload)))

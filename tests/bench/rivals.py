@@ -35,9 +35,6 @@ _BATCH = 200
 _TICKS = os.sysconf("SC_CLK_TCK")
 _SCRIPT = Path(__file__).with_name("kopf_script.py")
 
-Specs = Mapping[str, Any]
-"""Name of a service: its spec."""
-
 
 @dataclass(frozen=True)
 class Run:

@@ -15,10 +15,9 @@ from pathlib import Path
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n"
 STREAM = HEAD + b"\r\n"
 """Before a body that ends with the connection."""
-STALL = None
-"""In the place of a piece: nothing more is sent, and the connection stays open."""
 
 Pieces = Iterable[bytes | None]
+"""None in the place of a piece: nothing more is sent, and the connection stays open."""
 
 
 def whole(body: object) -> bytes:
