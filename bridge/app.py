@@ -1,7 +1,8 @@
 """The bridge as a process: source, session and core, and the loop that joins them.
 
-One thread, `main`, runs the loop and owns the core and the session. The source has a thread of its
-own and only hands events over; an error that it did not foresee ends the process.
+One thread, `main`, runs the loop and owns the core and the session. The source has threads of its
+own and hands events over; an error that they did not foresee ends the process. What an open change
+holds is read when the loop looks at it (`bridge.sources.events.Changed`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """One object of a source, as the bridge keeps it: where it goes, and its encoded resource.
 
-An object is read once, in its source's thread. What cannot be identified raises; what can be
+An object is read once, by its source. What cannot be identified raises; what can be
 identified and not placed is kept with its `problem`, so that it can be shown.
 
 Reading is what a stream of events costs, and records are what the bridge's memory holds. So names

@@ -1,4 +1,4 @@
-"""What a source says, in its own thread, to the bridge's loop.
+"""What a source says, from threads of its own, to the bridge's loop.
 
 A source is level-triggered: a `Listed` is everything there is of a kind. `asked_at` is the
 monotonic second before the reading began: whatever was true then or later is in it.

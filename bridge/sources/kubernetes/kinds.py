@@ -26,6 +26,7 @@ from nodecast.errors import SourceError
 from nodecast.names import KindName, ResourceKey
 
 _MOST_WAITING = 1000
+"""Lines of a watch that are not read yet, in one namespace."""
 _WORST_FIRST = (KindStatus.MISSING, KindStatus.FORBIDDEN, KindStatus.OK)
 
 

@@ -31,9 +31,10 @@ class Contradiction(SourceError):
 
 
 class Sight:
-    """Objects by key, the version to watch from, and what cannot be read. One owner thread.
+    """Objects by key, the version to watch from, and what cannot be read.
 
-    `changes` collects what events changed until `take` is called.
+    `changes` collects what events changed until `take` is called. One thread at a time reads events
+    and finishes lists: see `kinds`.
     """
 
     def __init__(self, kind: KindName, rules: Rules) -> None:
