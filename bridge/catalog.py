@@ -19,8 +19,8 @@ from nodecast.names import KindName, NodeName, ResourceKey, kind_of
 @dataclass(slots=True)
 class Delta:
     """What a change did. `dirty`: nodes whose set or its content changed, or may have (where the
-    projection of an object is put off). `lost`: kinds of which
-    an object went, or left a node. `arrived`, `departed`: keys that are now placed, or no more."""
+    projection of an object is put off). `lost`: kinds of which an object went, or left a node.
+    `arrived`, `departed`: keys that are now placed, or no more."""
 
     dirty: set[NodeName] = field(default_factory=set)
     lost: set[KindName] = field(default_factory=set)

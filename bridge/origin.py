@@ -1,7 +1,6 @@
 """Where the objects come from: the source that the settings name, and what tells it from another.
 
-The Kubernetes client is imported only where a cluster is the source: it takes some
-50 MB.
+The Kubernetes client is imported only where a cluster is the source: it takes some 50 MB.
 """
 
 from __future__ import annotations
