@@ -250,7 +250,9 @@ def test_the_command_is_one_that_the_bridge_understands() -> None:
     program, name, *arguments = container()["command"]
 
     assert program == bridge.name
-    context = bridge.commands[name].make_context(name, arguments.copy())
+    # With its parent: a command keeps for good what -h is called where it is first asked.
+    parent = bridge.make_context("nodecast-bridge", [name])
+    context = bridge.commands[name].make_context(name, arguments.copy(), parent)
     assert str(context.params["config"]) == arguments[-1]
 
 
