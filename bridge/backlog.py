@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from bridge.objects import ObjectRecord
+from bridge.record import ObjectRecord
 from nodecast.names import ResourceKey
 
 QUIET = 0.1

@@ -19,11 +19,11 @@ from bridge.charge import LISTING_WAIT, Charge, Identity, Phase
 from bridge.feedback import Feedback
 from bridge.holding import Holding
 from bridge.listing import Listing
-from bridge.objects import ObjectRecord
 from bridge.own_topics import BridgePort, OwnTopics
 from bridge.placement import Rules
 from bridge.policy import Policy
 from bridge.publisher import Publisher
+from bridge.record import ObjectRecord
 from bridge.settle import Settle
 from bridge.source_log import SourceLog
 from bridge.sources.events import Changed, Findings, Listed, SourceEvent

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from bridge.flow import Flow, Moves, same_inputs
-from bridge.objects import ObjectRecord
 from bridge.placement import Rules
+from bridge.record import ObjectRecord
 from nodecast.names import KindName, NodeName, ResourceKey, kind_of
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from bridge.objects import ObjectRecord
+from bridge.record import ObjectRecord
 from nodecast.messages import snapshot_digest
 from nodecast.names import KindName, ResourceKey, kind_of
 

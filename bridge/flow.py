@@ -22,8 +22,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 
 from bridge.interned import NOWHERE
-from bridge.objects import ObjectRecord
 from bridge.placement import Rules
+from bridge.record import ObjectRecord
 from nodecast.names import KindName, NodeName, ResourceKey, kind_of
 
 _Index = dict[ResourceKey, set[ResourceKey]]

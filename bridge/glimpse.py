@@ -21,8 +21,8 @@ import msgspec
 
 from bridge import interned
 from bridge.interned import NOWHERE
-from bridge.objects import ObjectRecord
 from bridge.placement import Reference, Rule, Rules
+from bridge.record import ObjectRecord
 from nodecast.errors import InvalidName
 from nodecast.messages.version import MAX_NUMBER
 from nodecast.names import NodeName, ResourceKey, resource_key

@@ -12,8 +12,8 @@ from typing import Any
 import orjson
 
 from bridge.catalog import Catalog
-from bridge.objects import ObjectRecord
 from bridge.placement import Rules
+from bridge.record import ObjectRecord
 from bridge.sources.events import Problem, Survey
 from bridge.writer import SnapshotWriter
 from nodecast.messages import NONE, unpack

@@ -5,13 +5,12 @@ The Kubernetes client is imported only where a cluster is the source: it takes s
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
 from bridge.config import BridgeSettings
 from bridge.placement import Rules
-from bridge.sources.events import Source, SourceEvent, Survey
+from bridge.sources.events import Emit, Fail, Source, Survey
 from bridge.sources.kubernetes.scope import Scope, Tuning
 from bridge.sources.manifest_files import read_once
 from bridge.sources.manifests import ManifestsSource
@@ -29,12 +28,7 @@ class Origin(Protocol):
         Raises SettingsError, or SourceError where asking again may help.
         """
 
-    def source(
-        self,
-        rules: Rules,
-        emit: Callable[[SourceEvent], None],
-        fail: Callable[[BaseException], None],
-    ) -> Source:
+    def source(self, rules: Rules, emit: Emit, fail: Fail) -> Source:
         """The source, not started."""
 
     def survey(self, rules: Rules) -> Survey:
@@ -82,12 +76,7 @@ class DirectoryOrigin:
     def identity(self) -> str:
         return self._identity
 
-    def source(
-        self,
-        rules: Rules,
-        emit: Callable[[SourceEvent], None],
-        fail: Callable[[BaseException], None],
-    ) -> Source:
+    def source(self, rules: Rules, emit: Emit, fail: Fail) -> Source:
         return ManifestsSource(self._directory, rules, emit, fail=fail, poll=self._poll)
 
     def survey(self, rules: Rules) -> Survey:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from bridge.objects import ObjectRecord
+from bridge.record import ObjectRecord
 from bridge.sources.events import Listed
 from nodecast.log import Repeats, logger
 from nodecast.names import KindName, ResourceKey

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bridge.contents import Content, fit
-from bridge.objects import ObjectRecord
+from bridge.record import ObjectRecord
 from nodecast.messages import MAX_BODY, Version, encode_snapshot, pack
 from nodecast.messages.version import MAX_NUMBER
 from nodecast.names import BridgeName, KindName, NodeName

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
-from bridge.objects import ObjectRecord
+from bridge.record import ObjectRecord
 from nodecast.names import KindName, ResourceKey
 
 
@@ -83,6 +83,10 @@ class Findings:
 
 
 SourceEvent = Listed | Changed | Findings
+Emit = Callable[[SourceEvent], None]
+"""Takes what a source says, from the source's own threads."""
+Fail = Callable[[BaseException], None]
+"""Takes the error that ended one of them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from bridge.objects import NoRule, ObjectRecord, read_object
+from bridge.objects import NoRule, read_object
 from bridge.placement import Rules
+from bridge.record import ObjectRecord
 from bridge.sources.documents import parse_documents
 from bridge.sources.events import Problem
 from bridge.sources.manifest_tree import Tree, is_gone, read_bytes, walk

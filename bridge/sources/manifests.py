@@ -19,9 +19,9 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from bridge.objects import ObjectRecord
 from bridge.placement import Rules
-from bridge.sources.events import Findings, KindStatus, Listed, Problem, SourceEvent
+from bridge.record import ObjectRecord
+from bridge.sources.events import Emit, Fail, Findings, KindStatus, Listed, Problem
 from bridge.sources.manifest_files import ManifestDirectory, Reading
 from bridge.sources.manifest_tree import directories_below
 from nodecast.dirwatch import DirectoryWatch, Reason
@@ -45,9 +45,9 @@ class ManifestsSource:
         self,
         directory: Path,
         rules: Rules,
-        emit: Callable[[SourceEvent], None],
+        emit: Emit,
         *,
-        fail: Callable[[BaseException], None],
+        fail: Fail,
         clock: Callable[[], float] = time.monotonic,
         settle: float = 0.02,
         poll: float = 30.0,

@@ -9,9 +9,10 @@ from collections.abc import Callable
 
 from bridge.bridge import Bridge
 from bridge.charge import Identity, Phase
-from bridge.objects import ObjectRecord, read_object
+from bridge.objects import read_object
 from bridge.placement import Rules, built_in
 from bridge.policy import Policy
+from bridge.record import ObjectRecord
 from bridge.sources.events import Changed, KindStatus, Listed, SourceEvent
 from nodecast.names import BridgeName, KindName, ResourceKey
 from nodecast.session import Acknowledged, MqttSettings, Outgoing, Session

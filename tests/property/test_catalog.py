@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.catalog import Catalog
-from bridge.objects import ObjectRecord
 from bridge.placement import Rules, make_rule
+from bridge.record import ObjectRecord
 from nodecast.names import KindName, NodeName, ResourceKey, kind_of
 
 RULES = Rules(

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.glimpse import Glimpse
-from bridge.objects import ObjectRecord, read_object
+from bridge.objects import read_object
 from bridge.placement import Rules, built_in, make_rule
+from bridge.record import ObjectRecord
 from nodecast.errors import ObjectError
 
 RULES = Rules(

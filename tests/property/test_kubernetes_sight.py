@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.catalog import Catalog
-from bridge.objects import ObjectRecord, read_object
+from bridge.objects import read_object
 from bridge.placement import Rules, built_in
+from bridge.record import ObjectRecord
 from bridge.sources.events import Changed, Listed, SourceEvent
 from bridge.sources.kubernetes.answers import Lines, pages_of
 from bridge.sources.kubernetes.failures import Refusal

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from bridge.catalog import Catalog
 from bridge.contents import Content, fit
-from bridge.objects import ObjectRecord, read_object
+from bridge.objects import read_object
 from bridge.placement import Rules, built_in
+from bridge.record import ObjectRecord
 from bridge.writer import SnapshotWriter
 from nodecast.messages import Version, Wire, decode_snapshot
 from nodecast.names import BridgeName, KindName, NodeName

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from bridge.objects import ObjectRecord
+from bridge.record import ObjectRecord
 from bridge.sources.events import Changed, KindStatus, Listed, SourceEvent
 from nodecast.names import KindName, ResourceKey, kind_of
 from tests.sim.clock import Simulation

@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from bridge.objects import ObjectRecord, read_object
+from bridge.objects import read_object
 from bridge.placement import Rules, make_rule
+from bridge.record import ObjectRecord
 from nodecast.names import KindName, NodeName, ResourceKey, kind_of
 
 DATASET, JOB, MODEL = KindName("Dataset.sim"), KindName("Job.sim"), KindName("Model.sim")

@@ -13,9 +13,9 @@ import orjson
 
 from bridge.catalog import Catalog
 from bridge.holding import Holding
-from bridge.objects import ObjectRecord
 from bridge.placement import Rules, make_rule
 from bridge.publisher import Publisher, PublishPolicy
+from bridge.record import ObjectRecord
 from bridge.settle import Settle
 from bridge.sources.events import KindStatus, Listed
 from bridge.tokens import SnapshotToken

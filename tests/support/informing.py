@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from bridge.objects import ObjectRecord
 from bridge.placement import Rules, built_in
+from bridge.record import ObjectRecord
 from bridge.sources.events import Changed, KindStatus, Listed, SourceEvent
 from bridge.sources.kubernetes.access import Access
 from bridge.sources.kubernetes.api import Api

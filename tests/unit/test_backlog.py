@@ -8,8 +8,9 @@ import orjson
 
 from bridge.backlog import QUIET, Backlog
 from bridge.glimpse import Glimpse
-from bridge.objects import ObjectRecord, read_object
+from bridge.objects import read_object
 from bridge.placement import Rules, built_in
+from bridge.record import ObjectRecord
 
 RULES = Rules(built_in())
 

@@ -11,8 +11,9 @@ import yaml
 
 from agent.models.configfile import read_config
 from bridge.catalog import Catalog
-from bridge.objects import ObjectRecord, read_object
+from bridge.objects import read_object
 from bridge.placement import Rules, built_in
+from bridge.record import ObjectRecord
 from nodecast.names import NodeName, kind_of
 
 DEMO = Path(__file__).parents[2] / "docker" / "demo"

@@ -8,9 +8,10 @@ from typing import Any
 import orjson
 import pytest
 
-from bridge.objects import NoRule, ObjectRecord, read_object
+from bridge.objects import NoRule, read_object
 from bridge.placement import Rules, built_in
 from bridge.projection import LAST_APPLIED
+from bridge.record import ObjectRecord
 from nodecast.errors import ObjectError
 from nodecast.messages import resource_digest
 from tests.support.objects import dataset, federated

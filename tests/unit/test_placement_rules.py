@@ -8,8 +8,9 @@ import pytest
 
 from bridge.catalog import Catalog
 from bridge.config import BridgeSettings, ReferenceSettings, RuleSettings
-from bridge.objects import ObjectRecord, read_object
+from bridge.objects import read_object
 from bridge.placement import Rules, make_rule
+from bridge.record import ObjectRecord
 from nodecast.errors import SettingsError
 
 

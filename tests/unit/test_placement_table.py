@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from bridge.catalog import Catalog
-from bridge.objects import ObjectRecord, read_object
+from bridge.objects import read_object
 from bridge.placement import Rules, built_in
+from bridge.record import ObjectRecord
 from tests.support.objects import dataset, federated, inference, made, model
 
 RULES = Rules(built_in())

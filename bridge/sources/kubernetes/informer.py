@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from bridge.placement import Rule
-from bridge.sources.events import KindStatus
+from bridge.sources.events import Fail, KindStatus
 from bridge.sources.kubernetes.answers import Garbled, Lines, pages_of, selection
 from bridge.sources.kubernetes.api import Api, Response, chunks
 from bridge.sources.kubernetes.discovery import find
@@ -59,7 +59,7 @@ class Informer:
         troubles: Troubles,
         *,
         tuning: Tuning,
-        fail: Callable[[BaseException], None],
+        fail: Fail,
         rng: random.Random,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:

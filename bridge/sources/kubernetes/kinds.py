@@ -17,9 +17,9 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from bridge.objects import ObjectRecord
 from bridge.placement import Rules
-from bridge.sources.events import Changed, KindStatus, Listed, SourceEvent
+from bridge.record import ObjectRecord
+from bridge.sources.events import Changed, Emit, KindStatus, Listed
 from bridge.sources.kubernetes.scope import Namespace
 from bridge.sources.kubernetes.sight import Changes, ListInProgress, Sight
 from nodecast.errors import SourceError
@@ -53,7 +53,7 @@ class KindTeller:
         kind: KindName,
         namespaces: Iterable[Namespace],
         rules: Rules,
-        emit: Callable[[SourceEvent], None],
+        emit: Emit,
     ) -> None:
         self.kind = kind
         self._emit = emit

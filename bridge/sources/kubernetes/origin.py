@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 
 from bridge.placement import Rules
-from bridge.sources.events import Source, SourceEvent, Survey
+from bridge.sources.events import Emit, Fail, Source, Survey
 from bridge.sources.kubernetes.access import Access
 from bridge.sources.kubernetes.api import Api
 from bridge.sources.kubernetes.identity import cluster_uid
@@ -33,12 +32,7 @@ class ClusterOrigin:
         """See `bridge.origin.Origin`."""
         return self._identity or cluster_uid(self._api)
 
-    def source(
-        self,
-        rules: Rules,
-        emit: Callable[[SourceEvent], None],
-        fail: Callable[[BaseException], None],
-    ) -> Source:
+    def source(self, rules: Rules, emit: Emit, fail: Fail) -> Source:
         """The informers, not started."""
         return KubernetesSource(
             self._api,

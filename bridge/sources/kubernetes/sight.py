@@ -13,8 +13,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from bridge.glimpse import Glimpse
-from bridge.objects import ObjectRecord, read_object
+from bridge.objects import read_object
 from bridge.placement import Rules
+from bridge.record import ObjectRecord
 from bridge.sources.kubernetes.answers import ADDED, BOOKMARK, DELETED, event_of
 from nodecast.errors import ObjectError, SourceError
 from nodecast.names import KindName, ResourceKey, resource_key

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from bridge.placement import Rules
-from bridge.sources.events import SourceEvent
+from bridge.sources.events import Emit, Fail
 from bridge.sources.kubernetes.api import Api
 from bridge.sources.kubernetes.informer import Informer
 from bridge.sources.kubernetes.kinds import KindTeller
@@ -35,9 +35,9 @@ class KubernetesSource:
         api: Api,
         scope: Scope,
         rules: Rules,
-        emit: Callable[[SourceEvent], None],
+        emit: Emit,
         *,
-        fail: Callable[[BaseException], None],
+        fail: Fail,
         tuning: Tuning,
         rng: random.Random,
         clock: Callable[[], float] = time.monotonic,

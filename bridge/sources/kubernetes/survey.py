@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from bridge.objects import ObjectRecord
 from bridge.placement import Rule, Rules
+from bridge.record import ObjectRecord
 from bridge.sources.events import Problem, Survey
 from bridge.sources.kubernetes.answers import Garbled, pages_of, selection
 from bridge.sources.kubernetes.api import Api
