@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from bridge.placement import Rules
-from bridge.sources.events import Emit, Fail
+from bridge.sources.events import Emit, Fail, SourceEvent
 from bridge.sources.kubernetes.api import Api
 from bridge.sources.kubernetes.informer import Informer
 from bridge.sources.kubernetes.kinds import KindTeller
