@@ -120,7 +120,7 @@ class KindTeller:
 
     def _read(self, part: _Part) -> None:
         lines, part.waiting = part.waiting, []
-        if part.broken is None:
+        if lines and part.broken is None:
             try:
                 part.sight.events(lines)
             except SourceError as error:
