@@ -6,10 +6,11 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+from bridge.placement import Rules, make_rule
 from bridge.sources.events import KindStatus
 from bridge.sources.kubernetes.access import Access
 from nodecast.backoff import Backoff
-from tests.support.informing import LISTS, LONG, WATCHES, Informing, informing, serving
+from tests.support.informing import LISTS, LONG, QUICK, WATCHES, Informing, informing, serving
 from tests.support.objects import dataset
 from tests.support.tls_front import TlsFront
 from tests.support.wait import eventually
@@ -107,3 +108,14 @@ def test_lists_in_the_middle_of_a_stream_through_tls_lose_nothing(tmp_path: Path
             eventually(lambda: it.told.names == names | {"a"})
             assert it.told.gone == []
             assert it.log.warnings == []
+
+
+def test_a_list_of_a_kind_that_is_not_found_is_asked_for_with_pauses(tmp_path: Path) -> None:
+    rules = Rules([make_rule("Camera.example.com", ["spec.nodeName"])])
+    with serving(kinds=()) as server, informing(server, tmp_path, rules=rules) as it:
+        eventually(lambda: it.told.events)
+        it.source.relist(rules.kinds)
+        told = len(it.told.events)
+        eventually(lambda: len(it.told.events) >= told + 4, within=20)
+        asked = it.told.at[-4:]
+        assert asked[-1] - asked[0] > QUICK.backoff.first

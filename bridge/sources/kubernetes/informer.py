@@ -143,6 +143,9 @@ class Informer:
         (self._asked if answered else self._halt).wait(pause)
 
     def _list_then_watch(self) -> None:
+        if self._asked.is_set():  # whoever asked waits for a list, and pauses are whole again
+            self._asked.clear()
+            self._must_list = True
         self._verb, self._asked_at = "find", self._clock()
         if self._resource is None:
             self._resource = find(self._api, self._rule)
