@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from bridge.placement import Rule, Rules, built_in, make_rule
+from bridge.placement import Rule, Rules, built_in, make_rule, suggestion
 from bridge.policy import Policy
 from bridge.publisher import PublishPolicy
 from bridge.sources.kubernetes.scope import Tuning
@@ -184,7 +184,8 @@ class BridgeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         self.namespaces  # noqa: B018 - raises
         for kind in self.kubernetes.selectors:
             if kind not in rules.kinds:
-                raise SettingsError(f"kubernetes.selectors: {kind} has no rule")
+                hint = suggestion(kind, rules.kinds)
+                raise SettingsError(f"kubernetes.selectors: {kind} has no rule{hint}")
 
     @property
     def namespaces(self) -> tuple[str, ...]:
@@ -204,7 +205,8 @@ class BridgeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         if self.kinds is None:
             return rules
         if unknown := set(self.kinds) - set(rules.kinds):
-            raise SettingsError(f"kinds: {min(unknown)} has no rule")
+            hint = suggestion(min(unknown), rules.kinds)
+            raise SettingsError(f"kinds: {min(unknown)} has no rule{hint}")
         if not self.kinds:
             raise SettingsError("kinds: name one at least, or leave it out")
         return rules.only(parse_kind(kind) for kind in self.kinds)

@@ -7,6 +7,7 @@ rule is not served. The table of six kinds is built in; settings add or replace 
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -137,9 +138,11 @@ class Rules:
         for rule in self._rules.values():
             for reference in (*rule.carries, *rule.follows):
                 if reference.kind not in self._rules:
+                    group = rule.kind.partition(".")[2]
+                    near = [kind for kind in self._rules if kind.partition(".")[2] == group]
                     raise SettingsError(
                         f"rule for {rule.kind} refers to {reference.kind}, which has no rule:"
-                        " add one for it"
+                        f" add one for it{suggestion(reference.kind, near)}"
                     )
                 if self._rules[reference.kind].namespaced and not rule.namespaced:
                     raise SettingsError(
@@ -187,6 +190,22 @@ class Rules:
         """`kinds`, and every kind whose placement depends on one of them."""
         given = frozenset(kinds)
         return given | {kind for kind, on in self._depends.items() if on & given}
+
+
+def suggestion(kind: str, kinds: Iterable[str]) -> str:
+    """`; did you mean X?` where one of `kinds` is close. Names count without their groups, which
+    are mostly the same: by them alone, any two kinds would look alike."""
+
+    def short(name: str) -> str:
+        return name.partition(".")[0].lower()
+
+    names: dict[str, list[str]] = {}
+    for each in kinds:
+        names.setdefault(short(each), []).append(each)
+    close = difflib.get_close_matches(short(kind), names, 1)
+    found = [each for name in close for each in names[name]]
+    meant = difflib.get_close_matches(kind, found, 1, 0.0)
+    return "".join(f"; did you mean {each}?" for each in meant)
 
 
 def _depends_on(rules: Mapping[KindName, Rule]) -> dict[KindName, frozenset[KindName]]:

@@ -9,7 +9,7 @@ import pytest
 from bridge.catalog import Catalog
 from bridge.config import BridgeSettings, ReferenceSettings, RuleSettings
 from bridge.objects import read_object
-from bridge.placement import Rules, make_rule
+from bridge.placement import Rules, built_in, make_rule, suggestion
 from bridge.record import ObjectRecord
 from nodecast.errors import SettingsError
 
@@ -134,3 +134,22 @@ def test_a_cycle_that_nothing_leads_into_is_nowhere() -> None:
     itself = thing("A", "one", spec={"a": "one", "at": "n"})
     made, records = catalog(rules, itself)
     assert made.nodes_of(records[0].key) == {"n"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "meant"),
+    [
+        ("jointinferenceservices", "JointInferenceService.sedna.io"),
+        ("Dataset.sedna.oi", "Dataset.sedna.io"),
+        ("Camera.exmple.com", "Camera.example.com"),
+        ("Camera.sedna.io", "Camera.other.io"),
+    ],
+)
+def test_a_kind_is_suggested_by_its_name_and_then_by_its_group(kind: str, meant: str) -> None:
+    kinds = [*Rules(built_in()).kinds, "Camera.example.com", "Camera.other.io"]
+    assert suggestion(kind, kinds) == f"; did you mean {meant}?"
+
+
+@pytest.mark.parametrize("kind", ["Camera.sedna.io", "Site.sedna.io", "", "."])
+def test_no_kind_is_suggested_for_its_group_alone(kind: str) -> None:
+    assert suggestion(kind, Rules(built_in()).kinds) == ""

@@ -202,6 +202,20 @@ def test_every_setting_of_the_bridge_is_described() -> None:
         ('manifests = ""', "manifests is empty: give a directory"),
         ('group = "x.io"', "group: 'x.io' is none of sedna.io, neptune.io"),
         ('kinds = ["Site.x.io"]', "kinds: Site.x.io has no rule"),
+        (
+            'kinds = ["dataset"]',
+            "kinds: dataset has no rule; did you mean Dataset.sedna.io?",
+        ),
+        (
+            '[kubernetes.selectors]\n"Models.sedna.io" = "a=b"',
+            "kubernetes.selectors: Models.sedna.io has no rule; did you mean Model.sedna.io?",
+        ),
+        (
+            '[[rules]]\nkind = "A.x"\ncarries = [{kind = "Lense", path = "b"}]\n'
+            '[[rules]]\nkind = "Lens.x"',
+            "rules: rule for A.x refers to Lense.x, which has no rule: add one for it;"
+            " did you mean Lens.x?",
+        ),
         ("kinds = []", "kinds: name one at least, or leave it out"),
         ("repair_rate = 0", "repair_rate: must be a number above 0"),
         ("manifests_poll = 0", "manifests_poll: must be a number above 0"),
