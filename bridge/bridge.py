@@ -225,6 +225,7 @@ class Bridge:
             ledger="read" if ledger else "none: every kind is held at first",
             nodes=len(self.publisher.nodes),
         )
+        self._log.charge(self.catalog, self._rules.kinds, self.holding)
 
     def _in_charge(self, now: float) -> None:
         """The ledger holds our epoch: from here on snapshots may go out."""
@@ -276,12 +277,10 @@ class Bridge:
             return
         self.holding.update(now)
         self._holding_at = self.holding.next_change(now)
+        self._log.doubts(self.holding)
         held, waiting = self.holding.held, self.holding.waiting
         if held != self._held:
-            log.info("held kinds", held=", ".join(held) or "none")
             self.publisher.dirty(list(self.publisher.nodes))
-        if waiting - self._waiting:
-            log.info("kinds are empty: a second list decides", kinds=", ".join(sorted(waiting)))
         if (held, waiting) != (self._held, self._waiting):
             self._held, self._waiting = held, waiting
             self.publisher.recheck()

@@ -63,12 +63,13 @@ class Holding:
     def __init__(self, rules: Rules, catalog: Catalog, hold: float) -> None:
         self._rules = rules
         self._catalog = catalog
-        self._hold = hold
+        self.hold = hold
         self._kinds = {kind: KindView() for kind in rules.kinds}
         self._charged_at: float | None = None
         self._no_ledger = False
         self.held: tuple[KindName, ...] = ()
-        self.waiting: frozenset[KindName] = frozenset()
+        self.empty: frozenset[KindName] = frozenset()
+        self.waiting: frozenset[KindName] = frozenset()  # those, and the kinds placed through them
 
     def view(self, kind: KindName) -> KindView:
         return self._kinds[kind]
@@ -126,21 +127,35 @@ class Holding:
         if self._charged_at is None:
             return
         self._cause([k for k, v in self._kinds.items() if v.glimpsed], now)
-        unseen = [k for k, v in self._kinds.items() if v.status is not KindStatus.OK]
-        caused = self._cause(unseen, now)
+        caused = self._cause(self.unseen, now)
         for kind, view in self._kinds.items():
             if view.caused and kind not in caused:  # its end is seen now: hold counts from here
                 view.caused, view.cause_at = False, now
-            if view.held and not view.caused and now >= view.cause_at + self._hold:
+            if view.held and not view.caused and now >= view.cause_at + self.hold:
                 view.held = False
             self._await_second_list(kind, view, now)
             if not view.in_doubt:
                 view.ledger_count = 0
                 view.forget(now - WINDOW)
         self.held = tuple(k for k in self._rules.kinds if self._kinds[k].held)
-        self.waiting = self._rules.with_dependents(
-            k for k, v in self._kinds.items() if v.waiting_since is not None
-        )
+        self.empty = frozenset(k for k, v in self._kinds.items() if v.waiting_since is not None)
+        self.waiting = self._rules.with_dependents(self.empty)
+
+    @property
+    def unseen(self) -> frozenset[KindName]:
+        """Kinds that are not seen in full now."""
+        return frozenset(k for k, v in self._kinds.items() if v.status is not KindStatus.OK)
+
+    @property
+    def vanished(self) -> dict[KindName, int]:
+        """How many objects the ledger counts of kinds of which nothing is placed, with nothing in
+        the way of seeing that: they are gone once the hold is over."""
+        unclear = self._rules.with_dependents(self.unseen)
+        return {
+            kind: view.ledger_count
+            for kind, view in self._kinds.items()
+            if view.ledger_count and kind not in unclear and not self._catalog.placed(kind)
+        }
 
     def _cause(self, kinds: Iterable[KindName], now: float) -> frozenset[KindName]:
         """Hold `kinds` and their dependents as of now."""
@@ -169,7 +184,7 @@ class Holding:
     def _counts_unknown(self, now: float) -> bool:
         """Without a ledger, nothing can be counted before the agents had time to report."""
         charged = self._charged_at
-        return self._no_ledger and charged is not None and now < charged + self._hold
+        return self._no_ledger and charged is not None and now < charged + self.hold
 
     def counts(self, now: float) -> dict[str, int]:
         """Placed objects a kind, for the ledger; empty while that cannot be known."""
@@ -193,7 +208,7 @@ class Holding:
         times = [math.inf]
         for view in self._kinds.values():
             if view.held and not view.caused:
-                times.append(view.cause_at + self._hold)
+                times.append(view.cause_at + self.hold)
             if view.departed and not view.in_doubt:
                 times.append(next(iter(view.departed.values())) + WINDOW)
             if view.waiting_since is not None and now <= view.waiting_since + EMPTY_WAIT:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
+from bridge.catalog import Catalog
+from bridge.holding import Holding
 from bridge.record import ObjectRecord
 from bridge.sources.events import Listed
 from nodecast.log import Repeats, logger
@@ -19,6 +21,8 @@ class SourceLog:
         self._said = Repeats()
         self._unseen: dict[tuple[str, str], list[KindName]] = {}
         self._seen: list[KindName] = []
+        self._held: tuple[KindName, ...] = ()
+        self._empty: frozenset[KindName] = frozenset()
 
     def listed(self, listed: Listed) -> None:
         """A kind was listed, whole or not: said by `flush`."""
@@ -48,11 +52,41 @@ class SourceLog:
         for key, record in records.items():
             if record is not None and record.problem:
                 if self._said.new(key, record.problem):
+                    place = {"place": record.place} if record.place else {}
                     log.warning(
                         "object refused, it goes to no node",
-                        key=key,
-                        place=record.place,
-                        reason=record.problem,
+                        **{"key": key, **place, "reason": record.problem},
                     )
             elif self._said and self._said.over(key) and record is not None:
                 log.info("object is served now", key=key)
+
+    def charge(self, catalog: Catalog, kinds: Iterable[KindName], holding: Holding) -> None:
+        """Say what is served as the bridge takes charge, and what seems to be gone."""
+        counts = {kind: count for kind in kinds if (count := catalog.count(kind))}
+        log.info(
+            "serving",
+            objects=sum(counts.values()),
+            kinds=", ".join(f"{kind} {count}" for kind, count in counts.items()) or "none",
+            nodes=len(list(catalog.nodes())),
+        )
+        for kind, before in holding.vanished.items():
+            log.warning(
+                "nothing is placed any more of a kind that was: its objects leave their nodes after"
+                " the hold, unless it is seen again. Look at namespace, selector, kubeconfig, or an"
+                " emptied directory",
+                kind=kind,
+                placed=before,
+                hold=holding.hold,
+            )
+
+    def doubts(self, holding: Holding) -> None:
+        """Say which kinds are held, and which are empty, where that changed."""
+        if holding.held != self._held:
+            self._held = holding.held
+            why: dict[str, object] = {"hold": holding.hold} if holding.held else {}
+            if unseen := holding.unseen:
+                why["unseen"] = ", ".join(sorted(unseen))
+            log.info("held kinds", held=", ".join(holding.held) or "none", **why)
+        if new := holding.empty - self._empty:
+            log.info("kinds are empty: a second list decides", kinds=", ".join(sorted(new)))
+        self._empty = holding.empty

@@ -129,6 +129,23 @@ def test_a_kind_that_the_ledger_does_not_count_is_not_held() -> None:
     assert core.holding.held == ()
 
 
+def test_what_the_ledger_counts_of_a_kind_of_which_nothing_is_placed_has_vanished() -> None:
+    core = Core()
+    core.put(record("Owner/a"), record("Part/a", "n"))
+    core.charge({OWNER: 4, PART: 9, ALONE: 2})
+    assert core.holding.vanished == {OWNER: 4, ALONE: 2}
+    core.put(record("Owner/a", "n"))
+    assert core.holding.vanished == {ALONE: 2}
+
+
+def test_a_kind_that_cannot_be_seen_and_one_placed_through_it_have_not_vanished() -> None:
+    core = Core()
+    core.listed()
+    core.listed(OWNER, status=KindStatus.MISSING)
+    core.charge({OWNER: 4, PART: 9, ALONE: 2}, all_seen=False)
+    assert core.holding.vanished == {ALONE: 2}
+
+
 # -- a kind that is empty
 
 
@@ -140,6 +157,7 @@ def empty(core: Core) -> None:
 def test_a_kind_that_became_empty_waits_with_its_dependents(core: Core) -> None:
     empty(core)
     assert core.holding.waiting == {OWNER, PART}
+    assert core.holding.empty == {OWNER}
     assert core.holding.held == ()
 
 
