@@ -22,7 +22,7 @@ from bridge.sources.events import SourceEvent
 from nodecast import __version__
 from nodecast.backoff import Backoff
 from nodecast.errors import SourceError, Superseded
-from nodecast.log import logger
+from nodecast.log import Repeats, logger
 from nodecast.names import bridge_name
 from nodecast.session import Session
 from nodecast.signals import stop_on_signal
@@ -93,15 +93,19 @@ class App:
 
     def _identify(self) -> str | None:
         """What tells the source from another, asked for until it is known; None: stopped."""
-        failures = 0
+        failures, said = 0, Repeats()
         while not self._stopping:
             try:
-                return self._origin.identity()
+                identity = self._origin.identity()
             except SourceError as error:
                 failures += 1
-                if failures == 1:
+                if said.new("source", str(error)):
                     log.warning("source not reached yet, trying again", reason=str(error))
-                again = time.monotonic() + _BACKOFF.pause(failures, self._rng)
+            else:
+                if said.over("source"):
+                    log.info("source reached", source=str(self._origin))
+                return identity
+            again = time.monotonic() + _BACKOFF.pause(failures, self._rng)
             while not self._stopping and (left := again - time.monotonic()) > 0:
                 time.sleep(min(left, 0.2))
         return None

@@ -92,12 +92,13 @@ Fail = Callable[[BaseException], None]
 @dataclass(frozen=True, slots=True)
 class Survey:
     """One look at a whole source, for commands. `unseen`: kinds that were not seen in full, and
-    why; they would be held."""
+    why; they would be held. `seen`: those that were asked for one by one, and seen in full."""
 
     objects: Mapping[ResourceKey, ObjectRecord]
     problems: tuple[Problem, ...]
     skipped: Mapping[KindName, int]
     unseen: Mapping[KindName, str]
+    seen: tuple[KindName, ...] = ()
 
 
 class Source(Protocol):

@@ -134,7 +134,7 @@ def test_a_kubeconfig_that_cannot_be_used_is_a_wrong_setting(tmp_path: Path, wha
 
 
 def test_a_kubeconfig_that_is_not_there_or_no_file_is_a_wrong_setting(tmp_path: Path) -> None:
-    for path, words in ((tmp_path / "none", "No configuration found"), (tmp_path, "a directory")):
+    for path, words in ((tmp_path / "none", "there is no such file"), (tmp_path, "a directory")):
         with pytest.raises(SettingsError, match=words):
             Access(str(path)).configuration()
 

@@ -103,7 +103,9 @@ def test_a_context_chooses_another_cluster_of_the_kubeconfig(kubeconfig: Path) -
 @pytest.mark.usefixtures("pod")
 def test_in_a_pod_its_own_cluster_is_the_source() -> None:
     assert named() == "https://10.0.0.1:443 (service account of this pod)"
-    assert named(namespace="ns") == named()
+    assert named(namespace="ns") == (
+        "https://10.0.0.1:443 (service account of this pod; only in ns)"
+    )
 
 
 @pytest.mark.usefixtures("pod")

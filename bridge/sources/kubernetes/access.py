@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import yaml
 from kubernetes.client import Configuration
@@ -25,6 +26,9 @@ from nodecast.errors import SettingsError
 
 _SERVICE_HOST = "KUBERNETES_SERVICE_HOST"
 _TOKEN = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
+
+_WAYS = ("token", "tokenFile", "client-certificate", "client-certificate-data", "username")
+"""What a user of a kubeconfig may have, apart from a plug-in."""
 
 UNREADABLE = (
     ConfigException,
@@ -52,6 +56,9 @@ class Access:
 
     def configuration(self) -> Configuration:
         """The client's configuration, from the files as they are now. Raises SettingsError."""
+        if self.kubeconfig is not None and not os.path.isfile(self.kubeconfig):
+            what = "is a directory" if os.path.isdir(self.kubeconfig) else "there is no such file"
+            raise SettingsError(f"{self}: {what}")
         configuration = Configuration()
         try:
             if self.in_cluster:
@@ -65,12 +72,22 @@ class Access:
                 )
                 self._check_user(configuration)
         except UNREADABLE as error:
-            raise SettingsError(f"{self}: {_words(error)}") from error
-        if not str(configuration.host).startswith(("http://", "https://")):
+            raise SettingsError(f"{self}: {_words(error)}{self._contexts()}") from error
+        if not _is_server(str(configuration.host)):
             raise SettingsError(f"{self}: names no server: give it as https://host:port")
         # The client's own retries sleep inside the call and hide a 429.
         configuration.retries = False
         return configuration
+
+    def _contexts(self) -> str:
+        """The contexts that there are, where the one asked for is none of them."""
+        if self.context is None:
+            return ""
+        try:
+            names = [each["name"] for each in list_kube_config_contexts(self.kubeconfig)[0]]
+        except UNREADABLE:
+            return ""
+        return "" if self.context in names else f": its contexts are {', '.join(map(str, names))}"
 
     def _check_user(self, configuration: Configuration) -> None:
         """Where the context's user is not there, or its plug-in fails, the client goes on as
@@ -85,10 +102,15 @@ class Access:
         user = merged["users"].get_with_name(name, safe=True)
         if user is None:
             raise SettingsError(f"{self}: has no user '{name}', which the context names")
-        given = configuration.api_key or configuration.cert_file
-        if "exec" in user["user"] and not given:
+        if configuration.api_key or configuration.cert_file:
+            return
+        if "exec" in user["user"]:
             raise SettingsError(
                 f"{self}: the plug-in of the user '{name}' gave no credentials: run it by hand"
+            )
+        if any(way in user["user"] for way in _WAYS):
+            raise SettingsError(
+                f"{self}: the credentials of the user '{name}' are empty: is a file half written?"
             )
 
     def __str__(self) -> str:
@@ -98,6 +120,15 @@ class Access:
         return f"kubeconfig {place}" + (f", context {self.context}" if self.context else "")
 
 
+def _is_server(host: str) -> bool:
+    try:
+        parts = urlsplit(host)
+        (parts.hostname or "").encode("idna")
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port beyond all ports, or a name with an empty part
+        return False
+
+
 def in_pod() -> bool:
     """Whether this process runs in a pod that may talk to its API server."""
     return bool(os.environ.get(_SERVICE_HOST)) and _TOKEN.exists()
@@ -105,6 +136,8 @@ def in_pod() -> bool:
 
 def _words(error: Exception) -> str:
     """What is wrong with a file, without anything that may be a secret in it."""
+    if isinstance(error, yaml.composer.ComposerError):
+        return "is no kubeconfig"  # several documents
     if isinstance(error, yaml.YAMLError):
         mark = getattr(error, "problem_mark", None)
         return "is no YAML" + (f" (line {mark.line + 1})" if mark is not None else "")

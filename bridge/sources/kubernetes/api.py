@@ -20,22 +20,25 @@ from kubernetes.client import ApiClient
 from urllib3.exceptions import HTTPError
 
 from bridge.sources.kubernetes.access import UNREADABLE, Access
-from bridge.sources.kubernetes.failures import ApiFailure, Refusal, refusal_of
-from bridge.sources.kubernetes.transport import TRANSPORT, address, in_words, is_tls
+from bridge.sources.kubernetes.failures import ApiFailure, Refusal, Unreachable, refusal_of
+from bridge.sources.kubernetes.transport import TRANSPORT, address, in_words, is_tls, without_user
 from nodecast import __version__
 from nodecast.errors import SettingsError
-from nodecast.log import logger
+from nodecast.log import Repeats, logger
 
 log = logger(__name__)
 
 CONNECT = 5.0
 """Seconds for a connection to come about."""
-READ = 30.0
+READ = 15.0
 """Seconds without a byte of an answer."""
 _WHOLE = 300.0
 """Seconds for one whole answer, however slowly it comes."""
+_PIECES = 16
+"""Of the body of an error, at the most."""
+_LARGEST = 1 << 30
+"""Bytes of one: of a page of 500 objects, 2 MiB each."""
 _RENEW = 10.0
-_ERROR_BODY = 65536
 CHUNK = 65536
 _POOL = 64
 """Connections kept: more than there are informers, or the pool throws them away."""
@@ -57,11 +60,12 @@ class Api:
         self._lock = threading.Lock()
         self._client = _client(access)
         self._renewed_at = clock()
+        self._unread = Repeats()
 
     @property
     def host(self) -> str:
-        """The server's URL."""
-        return str(self._client.configuration.host)
+        """The server's URL, without a user or a password in it."""
+        return without_user(str(self._client.configuration.host))
 
     @contextmanager
     def open(
@@ -91,7 +95,7 @@ class Api:
             if is_tls(error):
                 self._renew(client)
             proxy = address(client.configuration.proxy or "")
-            raise ApiFailure(f"{self.host}: {in_words(error, proxy)}") from error
+            raise Unreachable(f"{self.host}: {in_words(error, proxy)}") from error
 
     def read(self, path: str, query: Mapping[str, str] | None = None) -> dict[str, Any]:
         """The JSON object that the server answers. Raises ApiFailure or Refusal."""
@@ -100,19 +104,25 @@ class Api:
 
     def json_of(self, response: Response) -> dict[str, Any]:
         """The JSON object that a response holds. Raises ApiFailure."""
-        deadline = self._clock() + _WHOLE
-        parts = []
-        for part in chunks(response):
-            parts.append(part)
-            if self._clock() > deadline:
-                raise ApiFailure(f"{self.host}: an answer comes too slowly")
+        parts = b"".join(self._whole(response))
         try:
-            answer = orjson.loads(b"".join(parts))
+            answer = orjson.loads(parts)
         except orjson.JSONDecodeError as error:
             raise ApiFailure(f"{self.host}: an answer is not JSON") from error
         if not isinstance(answer, dict):
             raise ApiFailure(f"{self.host}: an answer is no JSON object")
         return answer
+
+    def _whole(self, response: Response) -> Iterator[bytes]:
+        """The pieces of a body that ends. Raises ApiFailure where it is too long, or too slow."""
+        deadline, size = self._clock() + _WHOLE, 0
+        for piece in chunks(response):
+            yield piece
+            size += len(piece)
+            if size > _LARGEST:
+                raise ApiFailure(f"{self.host}: an answer is larger than {_LARGEST} bytes")
+            if self._clock() > deadline:
+                raise ApiFailure(f"{self.host}: an answer comes too slowly")
 
     def _token(self, client: ApiClient) -> str | None:
         with self._lock:  # the client's refresh of a token is not made for several threads
@@ -132,7 +142,11 @@ class Api:
             try:
                 self._client = _client(self.access)
             except SettingsError as error:
-                log.warning("credentials cannot be read, the old ones stay", reason=str(error))
+                if self._unread.new("credentials", str(error)):
+                    log.warning("credentials cannot be read, the old ones stay", reason=str(error))
+                return
+        if self._unread.over("credentials"):
+            log.info("credentials can be read again", access=str(self.access))
 
 
 def chunks(response: Response) -> Iterator[bytes]:
@@ -168,6 +182,9 @@ def _request(
 ) -> Response:
     headers = {"Accept": "application/json"}
     if token is not None:
+        # Sent, it would raise an error whose text holds it.
+        if not (token.isascii() and token.isprintable()):
+            raise _BadToken("the token holds characters that no header may have")
         headers["authorization"] = token
     request = client.param_serialize(
         "GET", path, query_params=list(query.items()), header_params=headers
@@ -176,15 +193,15 @@ def _request(
         response = client.call_api(*request, _request_timeout=(CONNECT, read)).response
     except HTTPError:
         raise
-    except ValueError:
-        # The text of that error holds the header, and so the token.
-        raise _BadToken("the token holds characters that no header may have") from None
+    except ValueError as error:  # a name of a host that cannot be one, in a proxy's URL
+        raise Unreachable(f"the request cannot be made: {type(error).__name__}") from None
     assert isinstance(response, Response)
     return response
 
 
 def _refusal(response: Response) -> Refusal:
-    body = response.read(_ERROR_BODY, decode_content=False)
+    # A Status is short; what is not, or trickles, is no Status.
+    body = b"".join(piece for piece, _ in zip(chunks(response), range(_PIECES), strict=False))
     retry_after = response.headers.get("Retry-After", "")
     # Its other form, a date, would need the wall clock.
     seconds = float(retry_after) if retry_after.isdecimal() else None

@@ -32,7 +32,9 @@ def find(api: Api, rule: Rule) -> Resource:
         for each in _items(_document(api, where), "resources"):
             plural = each.get("name")
             # `datasets/status` is of the same kind.
-            if each.get("kind") == short and isinstance(plural, str) and "/" not in plural:
+            if each.get("kind") != short or not isinstance(plural, str) or "/" in plural:
+                continue
+            if rule.plural in (None, plural):
                 _check_scope(rule, each, where)
                 return Resource(rule.kind, version, plural)
     raise NotServed(rule.kind, group_path(group))

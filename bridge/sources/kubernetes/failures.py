@@ -13,6 +13,10 @@ class ApiFailure(SourceError):
     """There was no answer, or none that can be read: the network, TLS, or what stands between."""
 
 
+class Unreachable(ApiFailure):
+    """The server, or the way to it, is what failed: no other question would be answered."""
+
+
 class Refusal(SourceError):
     """The server said no. `status`: HTTP's; `reason`: Kubernetes' word, such as `Expired`;
     `retry_after`: seconds that it asked to wait."""

@@ -29,7 +29,7 @@ from bridge.sources.kubernetes.api import Api, Response, chunks
 from bridge.sources.kubernetes.discovery import find
 from bridge.sources.kubernetes.failures import ApiFailure, Refusal
 from bridge.sources.kubernetes.kinds import KindTeller
-from bridge.sources.kubernetes.reasons import forbidden, missing
+from bridge.sources.kubernetes.reasons import in_words, status_of, why_held
 from bridge.sources.kubernetes.resources import Resource
 from bridge.sources.kubernetes.retrying import Retries
 from bridge.sources.kubernetes.scope import Namespace, Tuning
@@ -40,9 +40,7 @@ from nodecast.log import logger
 log = logger(__name__)
 
 _LIST_AFTER = 3
-"""Failures in a row after which a list decides, whatever they were."""
-_HELD = (403, 404)
-"""HTTP statuses of a kind that is forbidden, or missing."""
+"""Every so many failures in a row a list decides, whatever they were."""
 _EXPECTED = (ApiFailure, Refusal, Garbled, Contradiction)
 
 
@@ -139,7 +137,7 @@ class Informer:
         pause = self._retries.pause(error, lasted)
         self._ended(error, lasted, pause)
         # Where the server does answer, whoever asks for a list need not wait.
-        answered = isinstance(error, Refusal) and error.status in _HELD
+        answered = status_of(error, self._verb) is not None
         (self._asked if answered else self._halt).wait(pause)
 
     def _list_then_watch(self) -> None:
@@ -159,15 +157,15 @@ class Informer:
         self._must_list = True  # until it is whole: who asked for it waits for it
         self._asked.clear()
         asked_at = self._asked_at = self._clock()
-        collected, version = self._sight.begin_list(), ""
-        for page in pages_of(
-            lambda query: self._read(resource, query),
-            resource,
-            selection(self._selector),
-            self._tuning.page,
-        ):
-            collected.add(page.items)
-            version = version or page.version  # of the first page: that of the whole list
+        collected = self._sight.begin_list()
+        version = collected.fill(
+            pages_of(
+                lambda query: self._read(resource, query),
+                resource,
+                selection(self._selector),
+                self._tuning.page,
+            )
+        )
         self._must_list = False
         self._relist_at = asked_at + self._tuning.resync * self._rng.uniform(0.9, 1.1)
         self._teller.listed(self._namespace, collected, version, asked_at, self._unwatched)
@@ -268,32 +266,28 @@ class Informer:
     def _ended(self, error: Exception | None, lasted: float, pause: float) -> None:
         """Draw the conclusions from the end of a round. A pause of nothing is no news."""
         self._proved()
-        if isinstance(error, Refusal) and error.status in _HELD:
-            self._refused(error)
+        status = status_of(error, self._verb)
+        if isinstance(error, Refusal) and status is not None:
+            self._refused(error, status)
         elif error is None and lasted < self._tuning.enough:
             if self._retries.failures > 1:
                 self._met("the server ends each watch at once", pause)
         elif (
             error is not None and pause and (self._opened_at is None or self._retries.failures > 1)
         ):
-            self._met(self._words(error), pause)
-        if self._retries.failures >= _LIST_AFTER or _wants_a_list(error):
+            self._met(in_words(error, self._api), pause)
+        failures = self._retries.failures
+        if (failures and failures % _LIST_AFTER == 0) or _wants_a_list(error):
             self._must_list = True
 
-    def _words(self, error: Exception) -> str:
-        if isinstance(error, Refusal) and error.status == 401:
-            return f"{error}: the credentials are not accepted ({self._api.access})"
-        return str(error)
-
-    def _refused(self, refusal: Refusal) -> None:
+    def _refused(self, refusal: Refusal, status: KindStatus) -> None:
         """The kind is not there, or not for us: it is held, and asked for again."""
         self._cut_short = False
         self._troubles.over(self._name)  # said where the kind is held
-        if refusal.status == 404:
-            status, reason = KindStatus.MISSING, missing(self._resource, refusal)
+        reason = why_held(refusal, self._verb, self._resource)
+        if status is KindStatus.MISSING:
             self._resource = None
-        else:
-            status, reason = KindStatus.FORBIDDEN, forbidden(refusal, self._verb)
+        elif status is KindStatus.FORBIDDEN:
             self._unwatched = reason if self._verb == "watch" else ""
         self._teller.refused(self._namespace, status, reason, self._asked_at)
 

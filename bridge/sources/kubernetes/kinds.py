@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bridge.placement import Rules
@@ -25,9 +25,15 @@ from bridge.sources.kubernetes.sight import Changes, ListInProgress, Sight
 from nodecast.errors import SourceError
 from nodecast.names import KindName, ResourceKey
 
-_MOST_WAITING = 1000
+_MOST_WAITING = 4 << 20
+"""Bytes of lines that are not read yet."""
 """Lines of a watch that are not read yet, in one namespace."""
-_WORST_FIRST = (KindStatus.MISSING, KindStatus.FORBIDDEN, KindStatus.OK)
+_WORST_FIRST = (
+    KindStatus.MISSING,
+    KindStatus.FORBIDDEN,
+    KindStatus.INCOMPLETE,
+    KindStatus.OK,
+)
 
 
 @dataclass(slots=True)
@@ -41,6 +47,7 @@ class _Part:
     reason: str = ""
     asked_at: float = -math.inf
     waiting: list[bytes] = field(default_factory=list)
+    size: int = 0
     untaken: object | None = None
     broken: SourceError | None = None
 
@@ -83,15 +90,16 @@ class KindTeller:
             part.reason, part.asked_at = unwatched, asked_at
             self._tell(self._all_objects())
 
-    def events(self, namespace: Namespace, lines: Iterable[bytes]) -> None:
+    def events(self, namespace: Namespace, lines: Sequence[bytes]) -> None:
         """Lines of a watch came; `finish` says what is wrong with them."""
         part = self._parts[namespace]
         with self._lock:
             part.waiting += lines
+            part.size += sum(map(len, lines))
             if part.waiting and part.untaken is None:
                 part.untaken = token = object()
                 self._emit(Changed.open(lambda: self._take(part, token)))
-            elif len(part.waiting) > _MOST_WAITING:
+            elif part.size > _MOST_WAITING:
                 self._read(part)
 
     def finish(self, namespace: Namespace) -> None:
@@ -119,7 +127,7 @@ class KindTeller:
             return part.sight.take()
 
     def _read(self, part: _Part) -> None:
-        lines, part.waiting = part.waiting, []
+        lines, part.waiting, part.size = part.waiting, [], 0
         if lines and part.broken is None:
             try:
                 part.sight.events(lines)
@@ -133,8 +141,11 @@ class KindTeller:
         """The server does not show it."""
         with self._lock:
             part = self._parts[namespace]
+            first = part.status is None
             part.status, part.reason, part.asked_at = status, reason, asked_at
-            self._tell(None)
+            # What the others know was told only if this was not the answer that all waited for.
+            others = first and any(each.sight.version for each in self._parts.values())
+            self._tell(self._all_objects() if others else None)
 
     def watched(self, namespace: Namespace) -> None:
         """It may be watched again, after it might not: its list counts now."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 
 from bridge.placement import Rules
 from bridge.sources.events import Emit, Fail, Source, Survey
@@ -12,6 +13,10 @@ from bridge.sources.kubernetes.identity import cluster_uid
 from bridge.sources.kubernetes.scope import Scope, Tuning
 from bridge.sources.kubernetes.source import KubernetesSource
 from bridge.sources.kubernetes.survey import survey
+
+
+def _turned(selectors: Mapping[str, str]) -> list[tuple[str, str]]:
+    return [(selector, kind) for kind, selector in sorted(selectors.items())]
 
 
 class ClusterOrigin:
@@ -26,7 +31,13 @@ class ClusterOrigin:
         self._identity = identity
 
     def __str__(self) -> str:
-        return f"{self._api.host} ({self._access})"
+        parts = [str(self._access)]
+        if self._scope.namespaces:
+            parts.append(f"only in {', '.join(self._scope.namespaces)}")
+        selectors = [self._scope.selector, *map(" of ".join, _turned(self._scope.selectors))]
+        if any(selectors):
+            parts.append(f"only {'; '.join(filter(None, selectors))}")
+        return f"{self._api.host} ({'; '.join(parts)})"
 
     def identity(self) -> str:
         """See `bridge.origin.Origin`."""

@@ -16,12 +16,12 @@ from bridge.glimpse import Glimpse
 from bridge.objects import read_object
 from bridge.placement import Rules
 from bridge.record import ObjectRecord
-from bridge.sources.kubernetes.answers import ADDED, BOOKMARK, DELETED, event_of
+from bridge.sources.kubernetes.answers import ADDED, BOOKMARK, DELETED, Page, event_of
 from nodecast.errors import ObjectError, SourceError
 from nodecast.names import KindName, ResourceKey, resource_key
 
-PLACE = "cluster"
-"""Where an object was read, for people."""
+PLACE = ""
+"""Where an object was read, for people: its key says it."""
 _MOST_REFUTED = 10_000
 
 Changes = dict[ResourceKey, ObjectRecord | None]
@@ -201,6 +201,14 @@ class ListInProgress:
                 same = before == record and before.version == record.version
                 record = before if same else record.sharing(before)
             self._objects[record.key] = record
+
+    def fill(self, pages: Iterable[Page]) -> str:
+        """All pages; the version of the list: that of the first page."""
+        version = ""
+        for page in pages:
+            self.add(page.items)
+            version = version or page.version
+        return version
 
     def finish(self, version: str) -> None:
         """The list is whole."""

@@ -11,8 +11,8 @@ from bridge.sources.events import Problem, Survey
 from bridge.sources.kubernetes.answers import Garbled, pages_of, selection
 from bridge.sources.kubernetes.api import Api
 from bridge.sources.kubernetes.discovery import find
-from bridge.sources.kubernetes.failures import ApiFailure, Refusal
-from bridge.sources.kubernetes.reasons import forbidden, missing
+from bridge.sources.kubernetes.failures import ApiFailure, Refusal, Unreachable
+from bridge.sources.kubernetes.reasons import in_words, why_held
 from bridge.sources.kubernetes.resources import Resource
 from bridge.sources.kubernetes.scope import Namespace, Scope
 from bridge.sources.kubernetes.sight import PLACE, Sight
@@ -24,19 +24,24 @@ def survey(api: Api, scope: Scope, rules: Rules, page: int) -> Survey:
     objects: dict[ResourceKey, ObjectRecord] = {}
     problems: list[Problem] = []
     reasons: dict[KindName, dict[str, None]] = {}
+    silent = ""
     for rule in rules:
         for namespace in scope.of(namespaced=rule.namespaced):
             look = _Look(api, rule, namespace, scope.selects(rule.kind), Sight(rule.kind, rules))
-            reason = look.take(page)
+            try:
+                reason = silent or look.take(page)
+            except Unreachable as error:  # what answers nobody need not be asked for each kind
+                reason = silent = str(error)
             if reason:
                 reasons.setdefault(rule.kind, {})[reason] = None
             objects.update(look.sight.objects)
             problems += [
-                Problem(f"{PLACE} {name}", f"{rule.kind}: {why}")
+                Problem(PLACE, f"{rule.kind}/{name}: {why}")
                 for name, why in look.sight.unreadable.items()
             ]
     unseen = {kind: "; ".join(each) for kind, each in reasons.items()}
-    return Survey(objects, tuple(problems), {}, unseen)
+    seen = tuple(kind for kind in rules.kinds if kind not in unseen)
+    return Survey(objects, tuple(problems), {}, unseen, seen)
 
 
 class _Look:
@@ -54,7 +59,7 @@ class _Look:
         self._resource: Resource | None = None
 
     def take(self, page: int) -> str:
-        """List and watch; why it is not seen in full, empty where it is."""
+        """List and watch; why it is not seen in full, empty where it is. Raises Unreachable."""
         try:
             resource = self._resource = find(self._api, self._rule)
             self._verb = "list"
@@ -62,17 +67,17 @@ class _Look:
             self._verb = "watch"
             self._watch(resource)
         except Refusal as refusal:
-            return self._words(refusal)
+            return why_held(refusal, self._verb, self._resource) or in_words(refusal, self._api)
+        except Unreachable:
+            raise
         except (Garbled, ApiFailure) as error:
             return str(error)
         return ""
 
     def _list(self, resource: Resource, size: int) -> None:
-        collected, version = self.sight.begin_list(), ""
-        for page in pages_of(lambda q: self._ask(resource, q), resource, self._selection, size):
-            collected.add(page.items)
-            version = version or page.version
-        collected.finish(version)
+        collected = self.sight.begin_list()
+        pages = pages_of(lambda query: self._ask(resource, query), resource, self._selection, size)
+        collected.finish(collected.fill(pages))
 
     def _ask(self, resource: Resource, query: Mapping[str, str]) -> dict[str, Any]:
         return self._api.read(resource.path(self._namespace), query)
@@ -86,12 +91,3 @@ class _Look:
         }
         with self._api.open(resource.path(self._namespace), query):
             pass
-
-    def _words(self, refusal: Refusal) -> str:
-        if refusal.status == 404:
-            return missing(self._resource, refusal)
-        if refusal.status == 403:
-            return forbidden(refusal, self._verb)
-        if refusal.status == 401:
-            return f"{self._api.host}: {refusal} ({self._api.access})"
-        return str(refusal)

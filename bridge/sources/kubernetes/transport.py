@@ -55,6 +55,11 @@ def address(url: str) -> str:
     return urlsplit(url if "//" in url else f"//{url}").netloc.rpartition("@")[2]
 
 
+def without_user(url: str) -> str:
+    """The URL without the user and the password that it may hold."""
+    return urlsplit(url)._replace(netloc=address(url)).geturl()
+
+
 def _chain(error: BaseException | None) -> list[BaseException]:
     """The error and what caused it, the first cause last."""
     chain: list[BaseException] = []
@@ -75,7 +80,8 @@ def _root_words(root: BaseException) -> str:
     if isinstance(root, ssl.SSLCertVerificationError):
         return f"its certificate is not accepted: {root.verify_message}"
     if isinstance(root, ssl.SSLError):
-        return f"TLS failed: {root.reason or root}"
+        plain = " (is it plain http?)" if root.reason == "WRONG_VERSION_NUMBER" else ""
+        return f"TLS failed: {root.reason or root}{plain}"
     if isinstance(root, OSError) and root.strerror:
         return root.strerror
     return type(root).__name__
