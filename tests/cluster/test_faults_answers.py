@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from bridge.sources.events import KindStatus, Listed
 from bridge.sources.kubernetes.access import Access
+from bridge.sources.kubernetes.scope import Scope
 from tests.fakes.faults import HTML, NO_LIST
 from tests.support.informing import LISTS, LONG, WATCHES, informing, serving
 from tests.support.objects import dataset
@@ -111,6 +113,19 @@ def test_an_error_that_says_nothing_is_a_failure_of_the_server(tmp_path: Path) -
             assert it.told.names == {"a", "b", "c"}
             assert it.told.gone == []
             assert [each.split(":")[0] for each in it.log.reasons] == ["500 Internal Server Error"]
+
+
+def test_a_selector_that_the_server_does_not_take_holds_the_kind_and_is_said(
+    tmp_path: Path,
+) -> None:
+    with (
+        serving(*THREE) as server,
+        informing(server, tmp_path, tuning=LONG, scope=Scope(selector="tier==,,")) as it,
+    ):
+        eventually(lambda: it.told.statuses.get(DATASETS) is KindStatus.INCOMPLETE)
+        listed = next(event for event in it.told.events if isinstance(event, Listed))
+        assert "mend the label selector (kubernetes.selector" in listed.reason
+        assert it.told.objects == {}
 
 
 def test_what_came_before_a_bad_line_counts(tmp_path: Path) -> None:

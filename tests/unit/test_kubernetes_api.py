@@ -16,7 +16,7 @@ from kubernetes.config import kube_config
 
 from bridge.sources.kubernetes.access import Access
 from bridge.sources.kubernetes.api import Api
-from bridge.sources.kubernetes.failures import ApiFailure, Refusal
+from bridge.sources.kubernetes.failures import ApiFailure, Refusal, Unreachable
 from nodecast.errors import SettingsError
 from tests.fakes.apiserver import ADMIN, ApiServer
 from tests.fakes.identities import MASTERS
@@ -99,6 +99,10 @@ BAD: dict[str, tuple[object, str]] = {
     "no clusters": (config(clusters=[]), "Expected object with name c in"),
     "no server": (cluster(), "names no server"),
     "a server that is a number": (cluster(server=5), "is no kubeconfig"),
+    "a server with a port beyond all": (cluster(server="http://a.test:99999"), "names no server"),
+    "a server with an empty part": (cluster(server="http://a..b"), "names no server"),
+    "several documents": ("a: 1\n---\nb: 2\n", "is no kubeconfig"),
+    "an empty token": (user(token=""), "credentials of the user 'u' are empty"),
     "a server without a scheme": (cluster(server="127.0.0.1:6443"), "names no server"),
     "a CA file that is not there": (
         cluster(**{"server": "https://127.0.0.1:9", "certificate-authority": "/nowhere/ca.crt"}),
@@ -143,6 +147,47 @@ def test_a_context_that_is_not_in_the_kubeconfig_is_named(tmp_path: Path) -> Non
     access = access_to(tmp_path / "kubeconfig", config(), context="other")
     with pytest.raises(SettingsError, match=r"context other: .* name other"):
         access.configuration()
+
+
+def test_where_a_context_is_none_of_them_the_others_are_named(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"its contexts are x$"):
+        access_to(tmp_path / "kubeconfig", config(), "nosuch").configuration()
+
+
+def test_a_token_file_that_is_empty_is_not_taken_for_nobody(tmp_path: Path) -> None:
+    """A token is rotated by writing its file: for a moment it may be empty."""
+    (tmp_path / "token").write_text("\n")
+    with pytest.raises(SettingsError, match="credentials of the user 'u' are empty"):
+        access_to(tmp_path / "kubeconfig", user(tokenFile=str(tmp_path / "token"))).configuration()
+
+
+def test_the_password_in_a_servers_url_is_in_no_text(tmp_path: Path) -> None:
+    access = access_to(tmp_path / "kubeconfig", cluster(server=f"http://me:{SECRET}@127.0.0.1:9"))
+    api = Api(access)
+    with pytest.raises(Unreachable) as caught:
+        api.read("/version")
+    assert api.host == "http://127.0.0.1:9"
+    assert SECRET not in str(caught.value)
+
+
+def test_credentials_that_stay_unreadable_are_said_once(
+    tmp_path: Path, server: ApiServer, log: Lines
+) -> None:
+    clock, path = Clock(), tmp_path / "kubeconfig"
+    api = Api(Access(str(server.kubeconfig(path, user="nobody"))), clock)
+    good = path.read_text()
+    path.write_text("{")
+    for _ in range(4):
+        clock.now += 60
+        assert status_of(api) == 403
+    assert sum("cannot be read" in event for event, _ in log.warnings) == 1
+    path.write_text(good)
+    clock.now += 60
+    assert status_of(api) == 403
+    path.write_text("{")
+    clock.now += 60
+    assert status_of(api) == 403
+    assert sum("cannot be read" in event for event, _ in log.warnings) == 2
 
 
 def test_the_context_of_the_setting_counts_not_the_current_one(tmp_path: Path) -> None:

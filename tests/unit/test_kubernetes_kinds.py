@@ -239,6 +239,18 @@ def test_lines_that_nobody_looks_at_are_read_once_there_are_many(
     assert [record and record.version for record in change.objects.values()] == ["1509"]
 
 
+@pytest.mark.parametrize("refused_first", [True, False])
+def test_what_one_namespace_shows_is_told_whichever_answered_last(refused_first: bool) -> None:
+    told = Told()
+    if refused_first:
+        told.refuse("b", KindStatus.FORBIDDEN, "no")
+    told.list("a", "x")
+    if not refused_first:
+        told.refuse("b", KindStatus.FORBIDDEN, "no")
+    assert told.last.status is KindStatus.FORBIDDEN
+    assert set(told.last.objects or ()) == {key("a", "x")}
+
+
 def test_what_was_told_is_a_copy() -> None:
     told = Told(None)
     told.list(None, "x")

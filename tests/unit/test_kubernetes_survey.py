@@ -109,3 +109,28 @@ def test_a_token_that_is_not_accepted_is_said_with_where_it_is_from(
     assert "401 Unauthorized" in reason
     assert reason.endswith(f"(kubeconfig {path})")
     assert "unheard-of" not in reason
+
+
+def test_a_server_that_answers_nobody_is_asked_once(server: ApiServer, api: Api) -> None:
+    server.down()
+    seen = looked(api)
+    assert seen.unseen.keys() == set(RULES.kinds)
+    (reason,) = set(seen.unseen.values())
+    assert reason.endswith("Connection refused")
+    assert seen.seen == ()
+
+
+def test_kinds_that_are_empty_are_seen_all_the_same(api: Api) -> None:
+    assert looked(api).seen == RULES.kinds
+
+
+def test_a_selector_that_is_none_is_a_matter_of_the_setting(api: Api) -> None:
+    seen = looked(api, Scope(selector="tier==,,"))
+    for reason in seen.unseen.values():
+        assert "mend the label selector (kubernetes.selector" in reason
+    assert seen.unseen.keys() == set(RULES.kinds)
+
+
+def test_a_plural_of_the_rule_is_the_one_that_is_looked_for(api: Api) -> None:
+    rules = Rules([make_rule("Dataset.sedna.io", plural="nosuch")])
+    assert looked(api, rules=rules).unseen.keys() == {"Dataset.sedna.io"}

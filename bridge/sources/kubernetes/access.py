@@ -102,7 +102,7 @@ class Access:
         user = merged["users"].get_with_name(name, safe=True)
         if user is None:
             raise SettingsError(f"{self}: has no user '{name}', which the context names")
-        if configuration.api_key or configuration.cert_file:
+        if configuration.cert_file or has_token(configuration.api_key.get("BearerToken")):
             return
         if "exec" in user["user"]:
             raise SettingsError(
@@ -118,6 +118,11 @@ class Access:
             return "service account of this pod"
         place = self.kubeconfig or os.environ.get("KUBECONFIG") or "~/.kube/config"
         return f"kubeconfig {place}" + (f", context {self.context}" if self.context else "")
+
+
+def has_token(header: str | None) -> bool:
+    """Whether an `authorization` header has more than the word before the token."""
+    return len((header or "").split()) > 1
 
 
 def _is_server(host: str) -> bool:

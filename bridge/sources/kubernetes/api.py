@@ -19,7 +19,7 @@ import urllib3
 from kubernetes.client import ApiClient
 from urllib3.exceptions import HTTPError
 
-from bridge.sources.kubernetes.access import UNREADABLE, Access
+from bridge.sources.kubernetes.access import UNREADABLE, Access, has_token
 from bridge.sources.kubernetes.failures import ApiFailure, Refusal, Unreachable, refusal_of
 from bridge.sources.kubernetes.transport import TRANSPORT, address, in_words, is_tls, without_user
 from nodecast import __version__
@@ -130,6 +130,8 @@ class Api:
                 token = client.configuration.get_api_key_with_prefix("BearerToken")
             except UNREADABLE as error:
                 raise _BadToken(f"{self.access}: no token: {type(error).__name__}") from error
+        if token and not has_token(token):  # as nobody we would be told what nobody may
+            raise _BadToken(f"{self.access}: the token is empty: is its file half written?")
         # Files of tokens end with a line break, which may not stand in a header.
         return token.strip() if token else None
 
