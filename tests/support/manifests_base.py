@@ -1,4 +1,4 @@
-"""What docker/kubernetes/base says, as `kubectl kustomize` builds it."""
+"""What docker/kubernetes/base, or an overlay of it, says, as `kubectl kustomize` builds it."""
 
 from __future__ import annotations
 
@@ -48,14 +48,19 @@ def granted() -> set[Right]:
     }
 
 
-@functools.cache
-def _documents() -> list[Document]:
+def built(directory: Path) -> list[Document]:
+    """What `kubectl kustomize` makes of a directory."""
     result = subprocess.run(
-        ["kubectl", "kustomize", BASE], capture_output=True, text=True, timeout=60, check=False
+        ["kubectl", "kustomize", directory], capture_output=True, text=True, timeout=60, check=False
     )
     # A warning would stand here too: what is deprecated is not used.
     assert (result.returncode, result.stderr) == (0, "")
     return list(yaml.safe_load_all(result.stdout))
+
+
+@functools.cache
+def _documents() -> list[Document]:
+    return built(BASE)
 
 
 def _names(subject: Document, account: Document) -> bool:

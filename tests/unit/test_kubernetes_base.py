@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from nodecast import __version__
 from nodecast.session import MqttSettings
 from nodecast.settings import load
 from tests.support.crd_schema import PRESERVE, declared, findings, schema_of
-from tests.support.manifests_base import Document, granted, of_kind, rendered, the
+from tests.support.manifests_base import BASE, Document, built, granted, of_kind, rendered, the
 from tests.support.objects import Object, dataset, federated, inference, made, model
 
 DOCKER = Path(__file__).parents[2] / "docker"
@@ -329,3 +330,32 @@ def test_the_image_alone_serves_what_the_settings_say_and_no_directory_of_its_ow
     dockerfile = (DOCKER / "bridge.Dockerfile").read_text()
 
     assert dockerfile.endswith('ENTRYPOINT ["nodecast-bridge"]\nCMD ["run"]\n')
+
+
+# The README's overlay
+
+
+def test_the_overlay_in_the_readme_sets_image_broker_settings_and_password(tmp_path: Path) -> None:
+    readme = (DOCKER.parent / "README.md").read_text().partition("## On a cluster")[2]
+    shutil.copytree(BASE, tmp_path / "nodecast" / BASE.relative_to(DOCKER.parent))
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    overlay = readme.partition("```yaml\n")[2].partition("```")[0]
+    (mine / "kustomization.yaml").write_text(overlay)
+    (mine / "bridge.toml").write_text('namespace = "edge"\n')
+
+    documents = {document["kind"]: document for document in built(mine)}
+    assert documents["ConfigMap"]["data"] == {"bridge.toml": 'namespace = "edge"\n'}
+    spec = documents["Deployment"]["spec"]["template"]["spec"]
+    (bridge,) = spec["containers"]
+    # The lines that build and push it say the same.
+    assert bridge["image"].endswith(f"/nodecast-bridge:{__version__}")
+    assert f"-t {bridge['image']} .\n" in readme
+    assert f"docker push {bridge['image']}\n" in readme
+    variables = {each["name"]: each["value"] for each in bridge["env"]}
+    password = Path(load(BridgeSettings, None, variables).mqtt.password_file or "")
+    mounts = {mount["mountPath"]: mount["name"] for mount in bridge["volumeMounts"]}
+    volumes = {volume["name"]: volume for volume in spec["volumes"]}
+    secret = volumes[mounts[str(password.parent)]]["secret"]["secretName"]
+    assert f"create secret generic {secret} --from-file={password.name} " in readme
+    assert volumes["settings"]["configMap"]["name"] == documents["ConfigMap"]["metadata"]["name"]
