@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,7 +12,7 @@ import orjson
 
 from bridge.app import App
 from bridge.config import BridgeSettings
-from bridge.inspect import Picture, picture_of, render
+from bridge.inspect import Picture, findings, picture_of, render, wrong
 from bridge.origin import Origin, origin_of
 from nodecast.command import common_options, run_command, settings_of, version_option
 from nodecast.errors import (
@@ -88,11 +88,13 @@ def check(config: Path | None, **flags: Any) -> int:
     print(one_line(f"source     {origin}"))
     identified = _identify(origin)
     picture = _picture(origin, settings)
-    for line in _findings(picture):
+    for line in findings(picture):
         print(one_line(line))
+    if picture.empty:
+        print(one_line(f"nothing    no object found in {origin}"))
     try:
         reach(settings.mqtt)
-        print(f"broker     {settings.mqtt.url}: reached (login only; topics not tried)")
+        print(f"broker     {settings.mqtt.url}: reached (login only; topics and ledger not tried)")
     except SessionError as error:
         print(f"broker     {error}")
         return EXIT_PROBLEM
@@ -119,8 +121,8 @@ def render_command(config: Path | None, node: str | None, as_json: bool, **flags
         records = picture.catalog.on_node(each)
         print(each if records else f"{each}: nothing names this node")
         for record in records:
-            print(f"  {record.key}  ({record.place})")
-    for line in _wrong(picture):
+            print(f"  {record.key}" + (f"  ({record.place})" if record.place else ""))
+    for line in wrong(picture):
         print(one_line(line), file=sys.stderr)
     return EXIT_PROBLEM if picture.held else EXIT_OK
 
@@ -144,37 +146,6 @@ def _identify(origin: Origin) -> bool:
 def _picture(origin: Origin, settings: BridgeSettings) -> Picture:
     rules = settings.placement()
     return picture_of(origin.survey(rules), rules)
-
-
-def _findings(picture: Picture) -> Iterator[str]:
-    catalog = picture.catalog
-    kinds = sorted({record.kind for record in catalog.records()})
-    for kind in kinds:
-        count, placed = catalog.count(kind), catalog.placed(kind)
-        yield f"served     {kind}: {count} objects, {placed} of them on nodes"
-    for node in picture.nodes:
-        yield f"node       {node}: {len(catalog.on_node(node))} objects"
-    for record in picture.nowhere:
-        yield f"nowhere    {record.key} ({record.place}): no node named, nothing takes it along"
-    yield from _wrong(picture)
-
-
-def _wrong(picture: Picture) -> Iterator[str]:
-    for kind, count in sorted(picture.survey.skipped.items()):
-        short = kind.partition(".")[0]
-        hint = f": the rule for {short!r} has no group" if short in picture.rules.kinds else ""
-        yield f"skipped    {kind}: {count} objects, no placement rule{hint}"
-    for problem in picture.refused:
-        key = f" {problem.key}:" if problem.key and problem.key not in problem.reason else ""
-        yield f"refused    {problem.place}:{key} {problem.reason}"
-    for each in picture.catalog.dangling():
-        yield f"dangling   {each.owner} refers to {each.target}, which is not there"
-    reasons = set(picture.held.values())
-    if len(reasons) == 1 and len(picture.held) == len(picture.rules.kinds):
-        yield f"incomplete {reasons.pop()}: every kind is held"
-        return
-    for kind, reason in sorted(picture.held.items()):
-        yield f"held       {kind}: {reason}"
 
 
 def main() -> None:

@@ -22,9 +22,9 @@ def test_check_is_content_with_good_manifests_and_a_broker_that_answers(
 ) -> None:
     assert run("check", "--manifests", manifests, "--mqtt-url", broker.url) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert "served     Dataset.sedna.io: 1 objects, 1 of them on nodes" in lines
+    assert "served     Dataset.sedna.io: 1 object, 1 on nodes" in lines
     assert "node       hall-1: 2 objects" in lines
-    assert f"broker     {broker.url}: reached (login only; topics not tried)" in lines
+    assert f"broker     {broker.url}: reached (login only; topics and ledger not tried)" in lines
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_check_names_what_is_nowhere_and_kinds_without_a_rule_which_are_no_probl
     assert run("check", "--manifests", manifests, "--mqtt-url", broker.url) == 0
     seen = capsys.readouterr().out
     assert "nowhere    Model.sedna.io/default/spare (x.json" in seen
-    assert "skipped    Widget.sedna.io: 1 objects, no placement rule" in seen
+    assert "skipped    Widget.sedna.io: 1 object, no placement rule" in seen
 
 
 def test_e11_a_directory_that_is_not_there_is_a_problem_and_holds_every_kind(

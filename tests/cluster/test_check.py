@@ -58,14 +58,14 @@ def test_check_says_what_is_served_and_where_it_goes(
     run("check", *chosen, "--mqtt-url", broker.url)
     group = cluster.group.name
     assert said(capsys) == [
-        f"source {cluster.server.url} (kubeconfig {chosen[-1]})",
+        f"source {cluster.server.url} (kubeconfig {chosen[-1]}; only in {cluster.namespace})",
         f"identity {uid}",
-        f"served Camera.{group}: 1 objects, 1 of them on nodes",
-        f"served Profile.{group}: 1 objects, 1 of them on nodes",
-        f"served Site.{group}: 1 objects, 1 of them on nodes",
+        f"served Camera.{group}: 1 object, 1 on nodes",
+        f"served Profile.{group}: 1 object, 1 on nodes",
+        f"served Site.{group}: 1 object, 1 on nodes",
         "node edge-1: 3 objects",
-        "node edge-2: 1 objects",
-        f"broker {broker.url}: reached (login only; topics not tried)",
+        "node edge-2: 1 object",
+        f"broker {broker.url}: reached (login only; topics and ledger not tried)",
     ]
 
 
@@ -85,23 +85,37 @@ def test_k8_k9_k11_check_says_what_is_held_refused_dangling_and_nowhere(
     assert run("check", *options(cluster, account)) == EXIT_PROBLEM
     lines = said(capsys)
     at = cluster.key
-    assert f"served Camera.{group.name}: 3 objects, 1 of them on nodes" in lines
-    assert f"nowhere {at('Camera', 'empty')} (cluster): no node named, nothing takes it along" in (
-        lines
-    )
+    assert f"served Camera.{group.name}: 3 objects, 1 on nodes" in lines
+    assert f"nowhere {at('Camera', 'empty')}: no node named, nothing takes it along" in lines
     (refused,) = (line for line in lines if line.startswith("refused "))
-    assert refused.startswith(f"refused cluster: {at('Camera', 'bad')}: spec.nodeName")
-    assert f"dangling {at('Camera', 'a')} refers to {at('Profile', 'p')}, which is not there" in (
-        lines
-    )
-    held = [line for line in lines if line.startswith("held ")]
-    assert held == [
+    assert refused.startswith(f"refused {at('Camera', 'bad')}: spec.nodeName")
+    unseen = f"refers to {at('Profile', 'p')}, which cannot be seen now"
+    assert f"dangling {at('Camera', 'a')} {unseen}" in lines
+    assert not any(f"served {each}.{group.name}" in " ".join(lines) for each in ("Profile", "Site"))
+    at_first = [line for line in lines if not line.startswith(("source ", "identity "))][:2]
+    profiles, sites = at_first
+    assert profiles.startswith(
         f"held Profile.{group.name}: the server does not serve {group.name}/v1 profiles:"
-        f" install the CRD profiles.{group.name}",
+        f" install the CRD profiles.{group.name}"
+    )
+    assert sites == (
         f'held Site.{group.name}: sites.{group.name} is forbidden: User "{account.user}" cannot'
         f' watch resource "sites" in API group "{group.name}" in the namespace'
-        f' "{cluster.namespace}": grant the verbs list and watch',
-    ]
+        f' "{cluster.namespace}": grant the verbs list and watch'
+    )
+
+
+def test_check_names_kinds_that_are_there_and_empty_and_what_it_looked_at(
+    cluster: Cluster, capsys: Output
+) -> None:
+    cluster.camera("a", "edge-1", namespace=cluster.other)
+    run("check", *options(cluster))
+    lines = said(capsys)
+    for kind in ("Camera", "Profile", "Site"):
+        assert f"served {cluster.kind(kind)}: 0 objects" in lines
+    source = next(line for line in lines if line.startswith("source ")).removeprefix("source ")
+    assert cluster.namespace in source
+    assert f"nothing no object found in {source}" in lines
 
 
 def test_k8_check_says_what_is_held_through_another_kind(cluster: Cluster, capsys: Output) -> None:
@@ -135,7 +149,7 @@ def test_k9_check_names_the_namespace_whose_rights_are_missing(
     run("check", *chosen)
     lines = said(capsys)
     assert [line for line in lines if line.startswith("held ")] == []
-    assert f"served {cluster.kind('Camera')}: 2 objects, 2 of them on nodes" in lines
+    assert f"served {cluster.kind('Camera')}: 2 objects, 2 on nodes" in lines
 
 
 def test_check_says_that_the_identity_may_not_be_read(cluster: Cluster, capsys: Output) -> None:
@@ -155,6 +169,9 @@ def test_render_shows_each_node_its_snapshot_without_a_broker(
     cluster.camera("b", "edge-2")
     cluster.camera("bad", "a/b")
     cluster.camera("lost", "edge-2", profile="nothing")
+    run("render", *options(cluster))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:2] == ["edge-1", f"  {cluster.key('Camera', 'a')}"]
     run("render", *options(cluster), "--json")
     rendered = json.loads(capsys.readouterr().out)
     keys = {

@@ -12,7 +12,10 @@ import pytest
 from nodecast import __version__
 from tests.support.bridge_commands import GOOD, Output, errors, run
 from tests.support.mosquitto import free_port
-from tests.support.objects import dataset, inference, made
+from tests.support.objects import dataset, inference, made, model
+
+NOWHERE = "mqtt://127.0.0.1:1"
+"""No broker is there."""
 
 # -- usage and settings
 
@@ -170,6 +173,60 @@ def test_a_node_that_nothing_names_is_said_so(manifests: Path, capsys: Output) -
     assert capsys.readouterr().out == "nobody: nothing names this node\n"
 
 
+def test_check_says_that_nothing_was_found_and_where_it_looked(
+    tmp_path: Path, capsys: Output
+) -> None:
+    run("check", "--manifests", tmp_path, "--mqtt-url", NOWHERE)
+    lines = capsys.readouterr().out.splitlines()
+    assert f"nothing    no object found in manifests {tmp_path}" in lines
+
+
+def test_what_is_held_comes_first_and_is_not_said_to_be_served(
+    manifests: Path, capsys: Output
+) -> None:
+    (manifests / "x.json").write_text("{")
+    (manifests / "y.json").write_text(json.dumps(model("spare")))
+    run("check", "--manifests", manifests, "--mqtt-url", NOWHERE)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2].startswith("incomplete x.json: ")
+    assert lines[2].endswith(": every kind is held (5 objects known)")
+    assert not [line for line in lines if line.startswith(("served", "nowhere", "nothing"))]
+
+
+@pytest.mark.parametrize(
+    ("metadata", "why"),
+    [
+        (None, "which is not there"),
+        ({"labels": 5}, "which was refused"),
+        ({"deletionTimestamp": "2026-01-01T00:00:00Z"}, "which is being deleted"),
+    ],
+)
+def test_a_reference_that_leads_nowhere_says_why(
+    metadata: dict[str, object] | None, why: str, tmp_path: Path, capsys: Output
+) -> None:
+    (tmp_path / "i.json").write_text(json.dumps(inference("i", "gate-2", "m")))
+    if metadata is not None:
+        thing = model("m")
+        thing["metadata"] |= metadata
+        (tmp_path / "m.json").write_text(json.dumps(thing))
+    run("render", "--manifests", tmp_path)
+    line = next(line for line in errors(capsys) if line.startswith("dangling"))
+    assert line == (
+        "dangling   JointInferenceService.sedna.io/default/i refers to"
+        f" Model.sedna.io/default/m, {why}"
+    )
+
+
+def test_a_reference_to_what_cannot_be_seen_is_not_said_to_lead_nowhere(
+    tmp_path: Path, capsys: Output
+) -> None:
+    (tmp_path / "i.json").write_text(json.dumps(inference("i", "gate-2", "m")))
+    (tmp_path / "x.json").write_text("{")
+    run("render", "--manifests", tmp_path)
+    (line,) = (line for line in errors(capsys) if line.startswith("dangling"))
+    assert line.endswith("which cannot be seen now")
+
+
 def test_a_rule_without_its_group_is_told(manifests: Path, tmp_path: Path, capsys: Output) -> None:
     camera = {"apiVersion": "example.com/v1", "kind": "Camera", "metadata": {"name": "c"}}
     (manifests / "camera.json").write_text(json.dumps(camera))
@@ -177,7 +234,7 @@ def test_a_rule_without_its_group_is_told(manifests: Path, tmp_path: Path, capsy
     config.write_text('[[rules]]\nkind = "Camera"\n')
     run("check", "--manifests", manifests, "--config", config)
     assert (
-        "skipped    Camera.example.com: 1 objects, no placement rule:"
+        "skipped    Camera.example.com: 1 object, no placement rule:"
         " the rule for 'Camera' has no group\n" in capsys.readouterr().out
     )
 
