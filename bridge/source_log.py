@@ -1,4 +1,5 @@
-"""What the log says of a source: each thing once when it comes up, and once when it is over."""
+"""What the log says of a source, and of what is held because of it: each thing once when it comes
+up, and once when it is over."""
 
 from __future__ import annotations
 

@@ -67,7 +67,8 @@ def test_e11_a_bridge_that_starts_on_an_empty_or_missing_directory_takes_nothing
     if how == "gone":
         _all_accepted_anew(fleet)
     else:
-        fleet.bridge.says("held kinds", since=fleet.bridge.started_at)
+        for said in ("serving  objects=0 ", "nothing is placed any more", "held kinds"):
+            fleet.bridge.says(said, since=fleet.bridge.started_at)
         with fleet.look() as look:
             eventually(lambda: (s := look.snapshot("edge1")) and not s.resources)
             eventually(
