@@ -12,6 +12,7 @@ import math
 import queue
 import random
 import secrets
+import threading
 import time
 
 from bridge.bridge import Bridge
@@ -21,7 +22,7 @@ from bridge.origin import origin_of
 from bridge.sources.events import SourceEvent
 from nodecast import __version__
 from nodecast.backoff import Backoff
-from nodecast.errors import SourceError, Superseded
+from nodecast.errors import NodecastError, SourceError, Superseded
 from nodecast.log import Repeats, logger
 from nodecast.names import bridge_name
 from nodecast.session import Session
@@ -95,19 +96,38 @@ class App:
         """What tells the source from another, asked for until it is known; None: stopped."""
         failures, said = 0, Repeats()
         while not self._stopping:
-            try:
-                identity = self._origin.identity()
-            except SourceError as error:
+            answer = self._ask_identity()
+            if isinstance(answer, SourceError):
                 failures += 1
-                if said.new("source", str(error)):
-                    log.warning("source not reached yet, trying again", reason=str(error))
+                if said.new("source", str(answer)):
+                    log.warning("source not reached yet, trying again", reason=str(answer))
+            elif isinstance(answer, BaseException):
+                raise answer
             else:
                 if said.over("source"):
                     log.info("source reached", source=str(self._origin))
-                return identity
+                return answer
             again = time.monotonic() + _BACKOFF.pause(failures, self._rng)
             while not self._stopping and (left := again - time.monotonic()) > 0:
                 time.sleep(min(left, 0.2))
+        return None
+
+    def _ask_identity(self) -> str | BaseException | None:
+        """In a thread of its own, so that a silent source delays no stop; None: stopped."""
+        answers: queue.SimpleQueue[str | BaseException] = queue.SimpleQueue()
+
+        def ask() -> None:
+            try:
+                answers.put(self._origin.identity())
+            except Exception as error:  # noqa: BLE001 - the top of the thread; raised by who waits
+                answers.put(error)
+
+        threading.Thread(target=ask, name="identity", daemon=True).start()
+        while not self._stopping:
+            try:
+                return answers.get(timeout=0.2)
+            except queue.Empty:
+                continue
         return None
 
     def _core(self, source: str) -> Bridge:
@@ -172,6 +192,8 @@ class App:
         self._look_at = now + _GATHER if took else math.inf
 
     def _take(self, event: SourceEvent | BaseException) -> None:
+        if isinstance(event, NodecastError):
+            raise event
         if isinstance(event, BaseException):
             raise SourceError("the source failed: see the error above") from event
         self._bridge.source_event(event, time.monotonic())

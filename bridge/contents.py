@@ -45,23 +45,25 @@ def fit(
     held: tuple[KindName, ...],
     fits: Callable[[Content], bool],
 ) -> Content:
-    """The content of all records or, where that does not fit, without the largest ones.
+    """The content of all records or, where that does not fit, without the largest ones, and always
+    without those that cannot be encoded.
 
     `fits` decides on the bytes on the wire; a content without any record is returned whether it
     fits or not.
     """
-    whole = Content(tuple(records), held, ())
+    never = [record for record in records if not record.encoded]
+    whole = _without(records, held, never) if never else Content(tuple(records), held, ())
     if fits(whole):
         return whole
-    order = sorted(records, key=lambda record: (-len(record.encoded), record.key))
+    order = sorted(whole.records, key=lambda record: (-len(record.encoded), record.key))
     least, most = 1, len(order)
     while least < most:
         half = (least + most) // 2
-        if fits(_without(records, held, order[:half])):
+        if fits(_without(records, held, [*never, *order[:half]])):
             most = half
         else:
             least = half + 1
-    return _without(records, held, order[:least])
+    return _without(records, held, [*never, *order[:least]])
 
 
 def _without(

@@ -144,7 +144,7 @@ class Glimpse:
             version = thing.apiVersion
             if version not in self._api_versions and not self._is_ours(version):
                 return None
-        except (msgspec.MsgspecError, InvalidName):
+        except (msgspec.MsgspecError, InvalidName, RecursionError):
             return None
         metadata = thing.metadata
         namespace = metadata.namespace if self._namespaced else ""

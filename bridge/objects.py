@@ -16,7 +16,7 @@ from bridge.fields import FieldPath, shape
 from bridge.interned import NOWHERE
 from bridge.placement import Reference, Rule, Rules
 from bridge.projection import encode_resource
-from bridge.record import ObjectRecord
+from bridge.record import UNSENDABLE, ObjectRecord
 from nodecast.errors import InvalidName, ObjectError
 from nodecast.messages.version import MAX_NUMBER
 from nodecast.names import (
@@ -38,19 +38,27 @@ class NoRule(ObjectError):
 
 
 def read_object(
-    raw: object, rules: Rules, place: str, default_namespace: str | None = "default"
+    raw: object,
+    rules: Rules,
+    place: str,
+    default_namespace: str | None = "default",
+    *,
+    unsendable: bool = False,
 ) -> ObjectRecord:
     """The record of a decoded object.
 
     `default_namespace` is that of an object which should name one and does not; None: it is
-    refused. Raises NoRule for a kind without a rule, ObjectError for what has no key or is no JSON.
+    refused. `unsendable`: what cannot be encoded (more than 254 levels) has a record all the same.
+    Raises NoRule for a kind without a rule, ObjectError for what has no key or is no JSON.
     """
     rule, obj, metadata = _identify(raw, rules)
     key, namespace = _key(rule, metadata, default_namespace)
     try:
         digest, encoded = encode_resource(obj, metadata, namespace)
     except TypeError as error:
-        raise ObjectError(f"{key} cannot be encoded: {error}") from error
+        if not unsendable:
+            raise ObjectError(f"{key} cannot be encoded: {error}") from error
+        digest, encoded = "", UNSENDABLE
     nodes, problem = NOWHERE, None
     carries: tuple[ResourceKey, ...] = ()
     follows: tuple[ResourceKey, ...] = ()

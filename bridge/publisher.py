@@ -307,8 +307,8 @@ class Publisher:
         elif self._omitted.get(node) != content.omitted:
             self._omitted[node] = content.omitted
             log.error(
-                "too large for the broker: left out of the node's snapshot, the node keeps what it"
-                " has of them; make them smaller or raise the limit",
+                "too large for the broker, or nested too deep: left out of the node's snapshot, the"
+                " node keeps what it has of them; make them smaller or raise the limit",
                 node=node,
                 omitted=", ".join(content.omitted),
                 limit=self._writer.limit,

@@ -12,6 +12,9 @@ import orjson
 from bridge.projection import encode_resource
 from nodecast.names import KindName, NodeName, ResourceKey
 
+UNSENDABLE = b""
+"""The encoding of what cannot be encoded: it is left out of snapshots, as what is too large is."""
+
 
 class _Later(msgspec.Struct, frozen=True, gc=False):
     """A projection that is put off: of the object in an event, after `before` as its last state."""
@@ -127,8 +130,8 @@ class ObjectRecord(msgspec.Struct, eq=False, gc=False):
     def project(self) -> None:
         """Work out what was put off, if it was. Any thread: two come to the same result.
 
-        The event was checked as JSON. What cannot be said again all the same (more than 254 levels,
-        a number beyond any) leaves the content as it was; the next list finds it, and says so.
+        The event was checked as JSON; what cannot be said again all the same (more than 254
+        levels, a number beyond any) cannot be sent.
         """
         later = self._later
         if later is None:
@@ -138,7 +141,7 @@ class ObjectRecord(msgspec.Struct, eq=False, gc=False):
             obj = orjson.loads(later.line)["object"]
             digest, encoded = encode_resource(obj, obj["metadata"], later.namespace)
         except (TypeError, orjson.JSONDecodeError):
-            digest, encoded = last.digest, last.encoded
+            digest, encoded = "", UNSENDABLE
         same = last.digest == digest
         self._digest = last.digest if same else digest
         self._encoded = last.encoded if same else encoded

@@ -9,7 +9,7 @@ from bridge.catalog import Catalog
 from bridge.holding import Holding
 from bridge.record import ObjectRecord
 from bridge.sources.events import Listed
-from nodecast.log import Repeats, logger
+from nodecast.log import Repeats, gist, logger
 from nodecast.names import KindName, ResourceKey
 
 log = logger(__name__)
@@ -30,7 +30,7 @@ class SourceLog:
         if not listed.reason:
             if self._said.over(listed.kind):
                 self._seen.append(listed.kind)
-        elif self._said.new(listed.kind, listed.reason):
+        elif self._said.new(listed.kind, gist(listed.reason)):
             cause = (listed.status.value, listed.reason)
             self._unseen.setdefault(cause, []).append(listed.kind)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import sys
 from collections.abc import Hashable
 from datetime import UTC, datetime
@@ -20,6 +21,7 @@ import orjson
 LogFormat = Literal["text", "json"]
 _PRIORITY = {logging.DEBUG: 7, logging.INFO: 6, logging.WARNING: 4, logging.ERROR: 3}
 _FIELDS = "nodecast_fields"
+_IDS = re.compile(r"\b[0-9a-f]*[0-9][0-9a-f-]*\b")
 
 
 class Logger:
@@ -54,6 +56,11 @@ class Logger:
 def logger(name: str) -> Logger:
     """The logger of a module, by its `__name__`."""
     return Logger(logging.getLogger(name))
+
+
+def gist(text: str) -> str:
+    """The text without its numbers and ids: what tells one occurrence from the next."""
+    return _IDS.sub("#", text)
 
 
 class Repeats:

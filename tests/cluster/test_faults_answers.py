@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from bridge.record import UNSENDABLE
 from bridge.sources.events import KindStatus, Listed
 from bridge.sources.kubernetes.access import Access
 from bridge.sources.kubernetes.scope import Scope
@@ -139,30 +140,57 @@ def test_what_came_before_a_bad_line_counts(tmp_path: Path) -> None:
         eventually(lambda: len(it.asked("list")) == 2)
 
 
-def test_an_object_that_cannot_be_read_is_refused_alone(tmp_path: Path) -> None:
-    """300 levels deep: more than can be encoded."""
-    deep = json.dumps(dataset("deep", "edge0") | {"spec": None})
-    deep = deep.replace("null", '{"a":' * 300 + "1" + "}" * 300)
-    deep = deep.replace('"name"', '"resourceVersion": "900", "name"', 1)
+def deep(levels: int) -> str:
+    """A Dataset named `deep` that is so many levels deep."""
+    made = json.dumps(dataset("deep", "edge0"))
+    made = made.replace(
+        '"spec": {', '"spec": {"at": ' + '{"a":' * levels + "1" + "}" * levels + ", "
+    )
+    return made.replace('"name"', '"resourceVersion": "900", "name"', 1)
 
-    def with_deep(body: bytes) -> bytes:
-        return body.replace(b'"items":[', b'"items":[' + deep.encode() + b",")
 
+def with_first(item: str) -> Callable[[bytes], bytes]:
+    return lambda body: body.replace(b'"items":[', b'"items":[' + item.encode() + b",")
+
+
+def test_an_object_that_cannot_be_encoded_is_known_and_cannot_be_sent(tmp_path: Path) -> None:
+    """300 levels: nodes keep what they have of it."""
     with serving(*THREE) as server:
-        server.faults.garble(with_deep, LISTS, times=1)
+        server.faults.garble(with_first(deep(300)), LISTS, times=1)
         with informing(server, tmp_path, tuning=LONG) as it:
-            it.knows("a", "b", "c")
-            assert [(event, fields["object"]) for event, fields in it.log.warnings] == [
-                ("object refused", "default/deep")
-            ]
-            line = b'{"type":"MODIFIED","object":' + deep.encode() + b"}\n"
-            server.faults.garble(lambda batch: line + batch, WATCHES, times=1)
-            server.faults.cut_watches()
-            it.watching()
-            server.create(dataset("d", "edge0"))
-            it.knows("a", "b", "c", "d")
-            assert len(it.log.warnings) == 1, "said once"
-            assert len(it.asked("list")) == 1, "the watch goes on"
+            it.knows("a", "b", "c", "deep")
+            record = it.told.objects["Dataset.sedna.io/default/deep"]
+            assert (record.nodes, record.encoded) == ({"edge0"}, UNSENDABLE)
+            assert it.log.warnings == []
+
+
+def test_an_object_that_cannot_be_read_hides_no_other_and_keeps_what_is_known(
+    tmp_path: Path,
+) -> None:
+    """5,000 levels: more than any decoder takes at once."""
+
+    def deepened(body: bytes) -> bytes:
+        answer = json.loads(body)
+        kept = [each for each in answer["items"] if each["metadata"]["name"] != "deep"]
+        made = json.dumps(answer | {"items": kept}, separators=(",", ":")).encode()
+        return with_first(deep(5000))(made)
+
+    with (
+        serving(*THREE, dataset("deep", "edge0")) as server,
+        informing(server, tmp_path, tuning=LONG) as it,
+    ):
+        it.knows("a", "b", "c", "deep")
+        server.faults.garble(deepened, LISTS)
+        line = b'{"type":"MODIFIED","object":' + deep(5000).encode() + b"}\n"
+        server.faults.garble(lambda batch: line + batch, WATCHES, times=1)
+        server.faults.cut_watches()
+        server.create(dataset("d", "edge0"))
+        it.knows("a", "b", "c", "d", "deep")
+        said = eventually(
+            lambda: [fields["object"] for _, fields in it.log.warnings if "object" in fields]
+        )
+        assert said == ["default/deep"]
+        assert it.told.gone == []
 
 
 def test_a_stream_without_chunks_or_length_is_read_as_it_comes(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from bridge.glimpse import Glimpse
 from bridge.objects import read_object
 from bridge.placement import Rules, built_in, make_rule
-from bridge.record import ObjectRecord
+from bridge.record import UNSENDABLE, ObjectRecord
 from nodecast.errors import ObjectError
 
 RULES = Rules(
@@ -184,7 +184,7 @@ def test_paths_that_no_one_type_can_say_are_read_in_full() -> None:
     assert Glimpse.of(odd, RULES) is None
 
 
-def test_what_cannot_be_encoded_after_all_leaves_the_content_as_it_was() -> None:
+def test_what_cannot_be_encoded_after_all_cannot_be_sent() -> None:
     rule = built_in()[0]
     thing = {
         "apiVersion": "sedna.io/v1alpha1",
@@ -203,4 +203,14 @@ def test_what_cannot_be_encoded_after_all_leaves_the_content_as_it_was() -> None
     change = glimpse.change(line, {before.key: before}.get)
     assert change is not None
     _, record = change
-    assert (record.digest, record.encoded) == (before.digest, before.encoded)
+    assert record.nodes == {"edge-1"}
+    assert record.encoded == UNSENDABLE
+
+
+def test_what_is_deeper_than_any_limit_is_read_in_full() -> None:
+    rule = built_in()[0]
+    glimpse = Glimpse.of(rule, RULES)
+    assert glimpse is not None
+    deep = b'{"a":' * 3000 + b"1" + b"}" * 3000
+    line = b'{"type":"MODIFIED","object":{"kind":"Dataset","spec":' + deep + b"}}"
+    assert glimpse.change(line, lambda _: None) is None

@@ -27,6 +27,9 @@ DEEP = orjson.loads(b"[" * 1000 + b"]" * 1000)
 """Deeper than Python prints."""
 
 
+NAMED: dict[str, Any] = {"metadata": {"name": "a"}}
+
+
 def listed(*items: object, version: object = "7", **more: Any) -> dict[str, Any]:
     return {
         "apiVersion": "sedna.io/v1alpha1",
@@ -46,19 +49,44 @@ def event(kind: object, version: object = "7", **more: object) -> bytes:
 
 
 def test_a_page_is_its_items_the_lists_version_and_the_next_token() -> None:
-    item = {"kind": "Dataset", "apiVersion": "sedna.io/v1alpha1"}
+    item = {"kind": "Dataset", "apiVersion": "sedna.io/v1alpha1", "metadata": {"name": "a"}}
     page = page_of(listed(item, **{"continue": "t"}), DATASETS)
     assert page == Page([item], "7", "t")
 
 
 def test_items_that_do_not_say_what_they_are_get_it_from_the_list() -> None:
     """Those of the core group."""
-    (item,) = page_of(listed({"metadata": {}}), DATASETS).items
+    (item,) = page_of(listed(dict(NAMED)), DATASETS).items
     assert (item["apiVersion"], item["kind"]) == ("sedna.io/v1alpha1", "Dataset")
 
 
-def test_null_in_place_of_items_is_an_empty_list() -> None:
-    assert page_of(listed() | {"items": None}, DATASETS).items == []
+@pytest.mark.parametrize(
+    "item",
+    [
+        None,
+        {},
+        5,
+        {"metadata": None},
+        {"metadata": {"name": ""}},
+        {"metadata": {"name": 5}},
+        NAMED | {"kind": "Model"},
+        NAMED | {"apiVersion": "x.io/v1"},
+    ],
+)
+def test_a_list_with_an_item_that_nobody_can_name_is_not_whole(item: object) -> None:
+    with pytest.raises(Garbled, match="has an item"):
+        page_of(listed(dict(NAMED), item), DATASETS)
+
+
+def test_a_list_that_goes_round_in_circles_is_given_up() -> None:
+    tokens = iter(["t1", "t2", "t1"])
+    with pytest.raises(Garbled, match="round in circles"):
+        list(pages_of(lambda _: listed(**{"continue": next(tokens)}), DATASETS, {}, 2))
+
+
+def test_null_in_place_of_items_is_no_list() -> None:
+    with pytest.raises(Garbled, match="no items"):
+        page_of(listed() | {"items": None}, DATASETS)
 
 
 def test_a_list_that_does_not_speak_of_items_is_garbled() -> None:
@@ -95,10 +123,11 @@ def test_pages_are_asked_for_one_after_another_with_the_same_selection() -> None
     def ask(query: Mapping[str, str]) -> dict[str, Any]:
         asked.append(dict(query))
         token = {"": "t1", "t1": "t2", "t2": ""}[query.get("continue", "")]
-        return listed(len(asked), **{"continue": token})
+        return listed({"metadata": {"name": f"n{len(asked)}"}}, **{"continue": token})
 
     pages = list(pages_of(ask, DATASETS, selection("a=b"), 2))
-    assert [page.items for page in pages] == [[1], [2], [3]]
+    names = [item["metadata"]["name"] for page in pages for item in page.items]
+    assert names == ["n1", "n2", "n3"]
     first = {"labelSelector": "a=b", "limit": "2"}
     assert asked == [first, first | {"continue": "t1"}, first | {"continue": "t2"}]
 

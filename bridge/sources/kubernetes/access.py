@@ -35,6 +35,8 @@ UNREADABLE = (
     yaml.YAMLError,
     OSError,
     ValueError,
+    RecursionError,
+    StopIteration,
     TypeError,
     KeyError,
     AttributeError,

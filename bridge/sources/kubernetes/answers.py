@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from bridge.sources.kubernetes.failures import refusal_of
+from bridge.sources.kubernetes.failures import TooDeep, refusal_of
 from bridge.sources.kubernetes.resources import Resource
 from nodecast.errors import SourceError
 
@@ -42,19 +42,31 @@ def page_of(answer: dict[str, Any], resource: Resource) -> Page:
     if found != expected:
         raise Garbled(f"a list of {resource.name} is a {_names(found)}, not a {_names(expected)}")
     metadata = answer.get("metadata")
-    items = answer.get("items", ())
-    if items is None:  # an empty list, as some servers write it
-        items = []
+    items = answer.get("items")
     if not isinstance(metadata, dict) or not isinstance(items, list):
         raise Garbled(f"a list of {resource.name} has no metadata or no items")
     version, token = metadata.get("resourceVersion"), metadata.get("continue") or ""
     if not isinstance(version, str) or not version or not isinstance(token, str):
         raise Garbled(f"a list of {resource.name} has no resourceVersion")
     for item in items:
-        if isinstance(item, dict):  # those of the core group do not say what they are
-            item.setdefault("apiVersion", resource.api_version)
-            item.setdefault("kind", resource.short)
+        if not isinstance(item, TooDeep):
+            _check_item(item, resource)
     return Page(items, version, token)
+
+
+def _check_item(item: Any, resource: Resource) -> None:
+    """A list with an item that nobody can name is not whole: raises Garbled."""
+    metadata = item.get("metadata") if isinstance(item, dict) else None
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    if not isinstance(name, str) or not name:
+        raise Garbled(f"a list of {resource.name} has an item without a name")
+    # Those of the core group do not say what they are.
+    said = (
+        item.setdefault("kind", resource.short),
+        item.setdefault("apiVersion", resource.api_version),
+    )
+    if said != (resource.short, resource.api_version):
+        raise Garbled(f"a list of {resource.name} has an item of another kind: {_names(said)}")
 
 
 def selection(selector: str) -> dict[str, str]:
@@ -73,29 +85,40 @@ def pages_of(
     Raises Garbled, and what `ask` raises: then nothing of the list counts.
     """
     query = {**selection, "limit": str(size)}
+    tokens: set[str] = set()
     while True:
         page = page_of(ask(query), resource)
         yield page
         if not page.token:
             return
+        if page.token in tokens:
+            raise Garbled(f"a list of {resource.name} goes round in circles")
+        tokens.add(page.token)
         query["continue"] = page.token
 
 
 class Lines:
     """Cuts a stream into lines, wherever its pieces end. A last line without an end is none."""
 
-    __slots__ = ("_rest",)
+    __slots__ = ("_rest", "_size")
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._rest: list[bytes] = []
+        self._size = 0
 
     def feed(self, piece: bytes) -> list[bytes]:
         """The lines that are whole now. Raises Garbled for one that never ends."""
-        if not self._rest and 0 <= piece.find(b"\n") == len(piece) - 1:
+        if not self._size and 0 <= piece.find(b"\n") == len(piece) - 1:
             return [piece[:-1]]  # one whole line, as most pieces are
-        lines = (self._rest + piece).split(b"\n")
-        self._rest = lines.pop()
-        if len(self._rest) > LONGEST_LINE:
+        lines: list[bytes] = []
+        if b"\n" not in piece:  # joined once, however many pieces it comes in
+            self._rest.append(piece)
+            self._size += len(piece)
+        else:
+            lines = b"".join((*self._rest, piece)).split(b"\n")
+            rest = lines.pop()
+            self._rest, self._size = [rest], len(rest)
+        if self._size > LONGEST_LINE:
             raise Garbled(f"an event is longer than {LONGEST_LINE} bytes")
         return lines
 

@@ -8,6 +8,7 @@ an error.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -20,6 +21,7 @@ from kubernetes.client import ApiClient
 from urllib3.exceptions import HTTPError
 
 from bridge.sources.kubernetes.access import UNREADABLE, Access, has_token
+from bridge.sources.kubernetes.deep import loads
 from bridge.sources.kubernetes.failures import ApiFailure, Refusal, Unreachable, refusal_of
 from bridge.sources.kubernetes.transport import TRANSPORT, address, in_words, is_tls, without_user
 from nodecast import __version__
@@ -40,7 +42,7 @@ _LARGEST = 1 << 30
 """Bytes of one: of a page of 500 objects, 2 MiB each."""
 _RENEW = 10.0
 CHUNK = 65536
-_POOL = 64
+_POOL = 1000
 """Connections kept: more than there are informers, or the pool throws them away."""
 
 Response = urllib3.HTTPResponse
@@ -61,6 +63,8 @@ class Api:
         self._client = _client(access)
         self._renewed_at = clock()
         self._unread = Repeats()
+        self.servers = 1
+        """How many different ones it was in turn: the credentials may name another."""
 
     @property
     def host(self) -> str:
@@ -106,7 +110,7 @@ class Api:
         """The JSON object that a response holds. Raises ApiFailure."""
         parts = b"".join(self._whole(response))
         try:
-            answer = orjson.loads(parts)
+            answer = loads(parts)
         except orjson.JSONDecodeError as error:
             raise ApiFailure(f"{self.host}: an answer is not JSON") from error
         if not isinstance(answer, dict):
@@ -136,26 +140,35 @@ class Api:
         return token.strip() if token else None
 
     def _renew(self, used: ApiClient) -> None:
-        """Read the credentials anew, unless that has just been done."""
+        """Read the credentials anew, unless that has just been done, or is being done."""
         with self._lock:
             if self._client is not used or self._clock() < self._renewed_at + _RENEW:
                 return
-            self._renewed_at = self._clock()
-            try:
-                self._client = _client(self.access)
-            except SettingsError as error:
-                if self._unread.new("credentials", str(error)):
-                    log.warning("credentials cannot be read, the old ones stay", reason=str(error))
-                return
-        if self._unread.over("credentials"):
-            log.info("credentials can be read again", access=str(self.access))
+            self._renewed_at = math.inf
+        try:  # without the lock: a plug-in for the login may take its time, or hang
+            client = _client(self.access)
+        except SettingsError as error:
+            client = used
+            if self._unread.new("credentials", str(error)):
+                log.warning("credentials cannot be read, the old ones stay", reason=str(error))
+        else:
+            if self._unread.over("credentials"):
+                log.info("credentials can be read again", access=str(self.access))
+        with self._lock:
+            if client is not used and client.configuration.host != used.configuration.host:
+                self.servers += 1
+            self._client, self._renewed_at = client, self._clock()
 
 
 def chunks(response: Response) -> Iterator[bytes]:
-    """The body as it comes, in pieces of any size."""
-    if response.chunked:
-        return response.stream(CHUNK, decode_content=False)
-    return _unchunked(response)
+    """The body as it comes, in pieces of any size. Raises ApiFailure, and what TRANSPORT has."""
+    try:
+        if response.chunked:
+            yield from response.stream(CHUNK, decode_content=False)
+        else:
+            yield from _unchunked(response)
+    except ValueError as error:  # a length below nothing, say: the transport does not look
+        raise ApiFailure(f"the body of an answer is not HTTP: {type(error).__name__}") from error
 
 
 def _unchunked(response: Response) -> Iterator[bytes]:
@@ -169,7 +182,12 @@ def _client(access: Access) -> ApiClient:
     configuration.connection_pool_maxsize = _POOL
     try:
         client = ApiClient(configuration)
-    except (ImportError, ValueError) as error:  # a scheme that is not known, or not installed
+    except (
+        ImportError,
+        ValueError,
+        TypeError,
+        AttributeError,
+    ) as error:  # a scheme that is not known, or not installed
         raise SettingsError(
             f"{access}: the proxy {address(configuration.proxy or '')} of the environment or the"
             f" kubeconfig cannot be used ({type(error).__name__}): give it as http://host:port,"

@@ -4,9 +4,18 @@ read; Refusal, the server said no. Pure.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from http import HTTPStatus
 
 from nodecast.errors import SourceError
+
+
+@dataclass(frozen=True, slots=True)
+class TooDeep:
+    """Stands in a list for an item that cannot be decoded."""
+
+    namespace: str
+    name: str
 
 
 class ApiFailure(SourceError):

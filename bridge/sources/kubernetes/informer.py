@@ -15,6 +15,7 @@ while the headers of an answer are awaited.
 
 from __future__ import annotations
 
+import math
 import random
 import threading
 import time
@@ -28,6 +29,7 @@ from bridge.sources.kubernetes.answers import Garbled, Lines, pages_of, selectio
 from bridge.sources.kubernetes.api import Api, Response, chunks
 from bridge.sources.kubernetes.discovery import find
 from bridge.sources.kubernetes.failures import ApiFailure, Refusal
+from bridge.sources.kubernetes.identity import Identity
 from bridge.sources.kubernetes.kinds import KindTeller
 from bridge.sources.kubernetes.reasons import in_words, status_of, why_held
 from bridge.sources.kubernetes.resources import Resource
@@ -35,6 +37,7 @@ from bridge.sources.kubernetes.retrying import Retries
 from bridge.sources.kubernetes.scope import Namespace, Tuning
 from bridge.sources.kubernetes.sight import Contradiction
 from bridge.sources.kubernetes.troubles import Troubles
+from nodecast.errors import NodecastError
 from nodecast.log import logger
 
 log = logger(__name__)
@@ -50,6 +53,7 @@ class Informer:
     def __init__(
         self,
         api: Api,
+        identity: Identity,
         rule: Rule,
         namespace: Namespace,
         selector: str,
@@ -62,6 +66,8 @@ class Informer:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._api = api
+        self._identity = identity
+        self._server = api.servers
         self._rule = rule
         self._namespace = namespace
         self._selector = selector
@@ -119,6 +125,8 @@ class Informer:
         try:
             while not self._halt.is_set():
                 self._round()
+        except NodecastError as error:  # it says all itself
+            self._fail(error)
         except Exception as error:  # noqa: BLE001 - the top of the thread
             log.crash("informer failed", of=self._name)
             self._fail(error)
@@ -141,6 +149,8 @@ class Informer:
         (self._asked if answered else self._halt).wait(pause)
 
     def _list_then_watch(self) -> None:
+        if self._server != self._api.servers:  # another one knows nothing of our versions
+            self._server, self._must_list = self._api.servers, True
         if self._asked.is_set():  # whoever asked waits for a list, and pauses are whole again
             self._asked.clear()
             self._must_list = True
@@ -166,6 +176,7 @@ class Informer:
                 self._tuning.page,
             )
         )
+        self._identity.confirm()  # after it: what it says is of this cluster
         self._must_list = False
         self._relist_at = asked_at + self._tuning.resync * self._rng.uniform(0.9, 1.1)
         self._teller.listed(self._namespace, collected, version, asked_at, self._unwatched)
@@ -173,7 +184,7 @@ class Informer:
         log.debug("listed", of=self._name, objects=len(self._sight.objects), version=version)
 
     def _watch(self, resource: Resource) -> None:
-        seconds = max(1, round(self._tuning.watch * self._rng.uniform(0.75, 1.0)))
+        seconds = math.ceil(self._tuning.watch * self._rng.uniform(0.75, 1.0))
         query = selection(self._selector) | {
             "watch": "true",
             "allowWatchBookmarks": "true",

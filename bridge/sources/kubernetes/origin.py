@@ -9,7 +9,7 @@ from bridge.placement import Rules
 from bridge.sources.events import Emit, Fail, Source, Survey
 from bridge.sources.kubernetes.access import Access
 from bridge.sources.kubernetes.api import Api
-from bridge.sources.kubernetes.identity import cluster_uid
+from bridge.sources.kubernetes.identity import Identity
 from bridge.sources.kubernetes.scope import Scope, Tuning
 from bridge.sources.kubernetes.source import KubernetesSource
 from bridge.sources.kubernetes.survey import survey
@@ -28,7 +28,8 @@ class ClusterOrigin:
         self._api = Api(access)
         self._scope = scope
         self._tuning = tuning
-        self._identity = identity
+        self._identity = Identity(self._api)
+        self._given = identity
 
     def __str__(self) -> str:
         parts = [str(self._access)]
@@ -41,7 +42,7 @@ class ClusterOrigin:
 
     def identity(self) -> str:
         """See `bridge.origin.Origin`."""
-        return self._identity or cluster_uid(self._api)
+        return self._given or self._identity.find_out()
 
     def source(self, rules: Rules, emit: Emit, fail: Fail) -> Source:
         """The informers, not started."""
@@ -53,6 +54,7 @@ class ClusterOrigin:
             fail=fail,
             tuning=self._tuning,
             rng=random.SystemRandom(),
+            identity=self._identity,
         )
 
     def survey(self, rules: Rules) -> Survey:

@@ -17,6 +17,7 @@ from bridge.objects import read_object
 from bridge.placement import Rules
 from bridge.record import ObjectRecord
 from bridge.sources.kubernetes.answers import ADDED, BOOKMARK, DELETED, Page, event_of
+from bridge.sources.kubernetes.failures import TooDeep
 from nodecast.errors import ObjectError, SourceError
 from nodecast.names import KindName, ResourceKey, resource_key
 
@@ -76,7 +77,7 @@ class Sight:
 
     def read(self, item: object) -> ObjectRecord:
         """The record of an object. Raises ObjectError."""
-        record = read_object(item, self._rules, PLACE, None)
+        record = read_object(item, self._rules, PLACE, None, unsendable=True)
         if record.kind != self._kind:
             raise ObjectError(f"is a {record.kind} in a list of {self._kind}")
         return record
@@ -172,8 +173,10 @@ class Sight:
         self.changes[record.key] = record if known is None else record.sharing(known)
 
     def _key(self, metadata: dict[str, Any]) -> ResourceKey:
+        return self.key(_text(metadata, "namespace"), _text(metadata, "name"))
+
+    def key(self, namespace: str, name: str) -> ResourceKey:
         """As `read_object` gives it to what has proper names; others are in no key of ours."""
-        namespace, name = _text(metadata, "namespace"), _text(metadata, "name")
         return resource_key(self._kind, namespace if self._namespaced else "", name)
 
 
@@ -189,6 +192,9 @@ class ListInProgress:
         """A page. What did not change keeps the record that is known."""
         known = self._sight.objects
         for item in items:
+            if isinstance(item, TooDeep):
+                self._too_deep(item)
+                continue
             try:
                 record = self._sight.read(item)
             except ObjectError as error:
@@ -201,6 +207,14 @@ class ListInProgress:
                 same = before == record and before.version == record.version
                 record = before if same else record.sharing(before)
             self._objects[record.key] = record
+
+    def _too_deep(self, item: TooDeep) -> None:
+        """It keeps what is known of it."""
+        self._unreadable[f"{item.namespace}/{item.name}"] = "is too deep to be read"
+        key = self._sight.key(item.namespace, item.name)
+        before = self._sight.objects.get(key)
+        if before is not None:
+            self._objects[key] = before
 
     def fill(self, pages: Iterable[Page]) -> str:
         """All pages; the version of the list: that of the first page."""

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from bridge.placement import Rules
 from bridge.sources.events import Emit, Fail, SourceEvent
 from bridge.sources.kubernetes.api import Api
+from bridge.sources.kubernetes.identity import Identity
 from bridge.sources.kubernetes.informer import Informer
 from bridge.sources.kubernetes.kinds import KindTeller
 from bridge.sources.kubernetes.scope import Scope, Tuning
@@ -40,6 +41,7 @@ class KubernetesSource:
         fail: Fail,
         tuning: Tuning,
         rng: random.Random,
+        identity: Identity | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         troubles = Troubles(api.host)
@@ -53,6 +55,7 @@ class KubernetesSource:
             self._informers[rule.kind] = [
                 Informer(
                     api,
+                    identity or Identity(api),
                     rule,
                     namespace,
                     scope.selects(rule.kind),

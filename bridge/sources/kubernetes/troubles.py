@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 
-from nodecast.log import logger
+from nodecast.log import gist, logger
 
 log = logger(__name__)
 
@@ -26,8 +26,8 @@ class Troubles:
     def met(self, informer: str, reason: str, pause: float) -> None:
         """An informer cannot go on; it tries again after `pause` seconds."""
         with self._lock:
-            news = reason not in self._of.values()
-            self._of[informer] = reason
+            news = gist(reason) not in self._of.values()
+            self._of[informer] = gist(reason)
         if news:
             log.warning(
                 "API server cannot be used now, trying again",
