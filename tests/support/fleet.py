@@ -161,7 +161,14 @@ class Agent(Process):
         return {each["key"]: each["state"] for each in json.loads(output)}
 
     def _paths(self) -> list[Path]:
-        return sorted(self.tree.glob("*/*/*.json"))
+        tries = 10
+        while True:
+            try:
+                return sorted(self.tree.glob("*/*/*.json"))
+            except FileNotFoundError:  # the agent took a directory away while it was walked
+                tries -= 1
+                if not tries:
+                    raise
 
     def _identities(self) -> dict[str, Identity]:
         found = {}

@@ -101,6 +101,7 @@ BAD: dict[str, tuple[object, str]] = {
     "a server that is a number": (cluster(server=5), "is no kubeconfig"),
     "a server with a port beyond all": (cluster(server="http://a.test:99999"), "names no server"),
     "a server with an empty part": (cluster(server="http://a..b"), "names no server"),
+    "nothing but brackets": ("a: " + "[" * 3000 + "]" * 3000, "recursion"),
     "several documents": ("a: 1\n---\nb: 2\n", "is no kubeconfig"),
     "an empty token": (user(token=""), "credentials of the user 'u' are empty"),
     "a server without a scheme": (cluster(server="127.0.0.1:6443"), "names no server"),
@@ -147,6 +148,12 @@ def test_a_context_that_is_not_in_the_kubeconfig_is_named(tmp_path: Path) -> Non
     access = access_to(tmp_path / "kubeconfig", config(), context="other")
     with pytest.raises(SettingsError, match=r"context other: .* name other"):
         access.configuration()
+
+
+def test_a_proxy_that_is_a_number_is_a_wrong_setting(tmp_path: Path) -> None:
+    content = cluster(**{"server": "http://a.test", "proxy-url": 5})
+    with pytest.raises(SettingsError, match=r"the proxy 5 of the environment or the kubeconfig"):
+        Api(access_to(tmp_path / "kubeconfig", content))
 
 
 def test_where_a_context_is_none_of_them_the_others_are_named(tmp_path: Path) -> None:

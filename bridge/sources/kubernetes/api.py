@@ -98,7 +98,7 @@ class Api:
         except TRANSPORT as error:
             if is_tls(error):
                 self._renew(client)
-            proxy = address(client.configuration.proxy or "")
+            proxy = address(str(client.configuration.proxy or ""))
             raise Unreachable(f"{self.host}: {in_words(error, proxy)}") from error
 
     def read(self, path: str, query: Mapping[str, str] | None = None) -> dict[str, Any]:
@@ -189,7 +189,7 @@ def _client(access: Access) -> ApiClient:
         AttributeError,
     ) as error:  # a scheme that is not known, or not installed
         raise SettingsError(
-            f"{access}: the proxy {address(configuration.proxy or '')} of the environment or the"
+            f"{access}: the proxy {address(str(configuration.proxy or ''))} of the environment or the"
             f" kubeconfig cannot be used ({type(error).__name__}): give it as http://host:port,"
             " or name the API server in NO_PROXY"
         ) from error
