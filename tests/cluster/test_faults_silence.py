@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
+from bridge.sources.kubernetes.access import Access
 from tests.support.informing import LISTS, QUICK, WATCHES, informing, serving
 from tests.support.objects import dataset
+from tests.support.rawhttp import HEAD, RawServer, whole
 from tests.support.wait import eventually
 
 NOTICED = QUICK.watch + QUICK.grace + QUICK.backoff.most
@@ -54,6 +58,30 @@ def test_k1_a_quiet_and_healthy_watch_says_nothing(tmp_path: Path) -> None:
         eventually(lambda: len(it.asked("watch")) >= 4, within=15)
         assert it.log.warnings == []
         assert len(it.asked("list")) == 1
+
+
+def test_a_watch_that_trickles_is_given_up(tmp_path: Path) -> None:
+    """A byte now and then is no silence: one chunk of HTTP may take an hour."""
+    listed = {
+        "apiVersion": "sedna.io/v1alpha1",
+        "kind": "DatasetList",
+        "metadata": {"resourceVersion": "10"},
+        "items": [],
+    }
+    over = threading.Event()
+
+    def trickle() -> Iterator[bytes]:
+        yield HEAD.replace(b"Connection: close", b"Transfer-Encoding: chunked") + b"\r\n8000\r\n"
+        while not over.wait(0.1):
+            yield b" "
+
+    with (
+        RawServer(lambda target: trickle() if "watch=" in target else [whole(listed)]) as raw,
+        serving() as server,
+        informing(server, tmp_path, access=Access(str(raw.kubeconfig(tmp_path / "raw")))),
+    ):
+        eventually(lambda: sum("watch=" in each for each in raw.asked) >= 2, within=10)
+        over.set()
 
 
 def test_a_list_that_is_never_answered_is_asked_again(tmp_path: Path) -> None:

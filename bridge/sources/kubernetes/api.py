@@ -188,8 +188,9 @@ def _client(access: Access) -> ApiClient:
         TypeError,
         AttributeError,
     ) as error:  # a scheme that is not known, or not installed
+        proxy = address(str(configuration.proxy or ""))
         raise SettingsError(
-            f"{access}: the proxy {address(str(configuration.proxy or ''))} of the environment or the"
+            f"{access}: the proxy {proxy} of the environment or the"
             f" kubeconfig cannot be used ({type(error).__name__}): give it as http://host:port,"
             " or name the API server in NO_PROXY"
         ) from error

@@ -44,6 +44,8 @@ log = logger(__name__)
 
 _LIST_AFTER = 3
 """Every so many failures in a row a list decides, whatever they were."""
+_PAGE_TIME = 300.0
+"""Seconds for a page of a list."""
 _EXPECTED = (ApiFailure, Refusal, Garbled, Contradiction)
 
 
@@ -88,6 +90,7 @@ class Informer:
         self._lock = threading.Lock()
         self._response: Response | None = None  # what is read just now
         self._watching = False
+        self._until = math.inf  # when its time is over
         self._resource: Resource | None = None
         self._said_unreadable: dict[str, str] = {}
         self._must_list = True
@@ -223,6 +226,7 @@ class Informer:
         with self._api.open(path, query, read=read) as response:
             with self._lock:
                 self._response, self._watching = response, watching
+                self._until = self._clock() + (read if watching else _PAGE_TIME)
                 if self._halt.is_set() or (watching and self._asked.is_set()):
                     self._interrupt()
             try:
@@ -230,6 +234,12 @@ class Informer:
             finally:
                 with self._lock:
                     self._response, self._watching = None, False
+
+    def expire(self) -> None:
+        """Break off an answer whose time is over, in the middle of a piece too. Any thread."""
+        with self._lock:
+            if self._clock() > self._until:
+                self._interrupt()
 
     def _break_off(self) -> None:
         """End the watch, if there is one. Any thread."""

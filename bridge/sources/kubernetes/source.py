@@ -24,6 +24,8 @@ from nodecast.names import KindName
 
 log = logger(__name__)
 
+_LOOK = 1.0
+"""Seconds between two looks at the informers' time limits."""
 _STOP_LIMIT = 0.9
 """Seconds that `stop` waits for informers that wait for the server."""
 
@@ -73,6 +75,7 @@ class KubernetesSource:
         """Begin to list and tell."""
         for informer in self._all():
             informer.start()
+        threading.Thread(target=self._watch_over, name="time limits", daemon=True).start()
 
     def relist(self, kinds: Iterable[KindName]) -> None:
         """Ask for lists of kinds that are made after now. Any thread."""
@@ -89,6 +92,12 @@ class KubernetesSource:
         left = [i for i in self._all() if not i.join(max(0.0, deadline - self._clock()))]
         if left:
             log.warning("informers still waiting for the server, left behind", count=len(left))
+
+    def _watch_over(self) -> None:
+        """Break off what takes too long: a peer that trickles keeps its informer in a read."""
+        while not self._stopped.wait(_LOOK):
+            for informer in self._all():
+                informer.expire()
 
     def _tell(self, event: SourceEvent) -> None:
         if not self._stopped.is_set():  # one that was left behind may still have its answer
