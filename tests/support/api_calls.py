@@ -33,6 +33,15 @@ class Reply:
         """The names of a List's items."""
         return [item["metadata"]["name"] for item in self.body["items"]]
 
+    @property
+    def version(self) -> str:
+        """The resourceVersion of an object or a List."""
+        return str(self.body["metadata"]["resourceVersion"])
+
+    @property
+    def content_type(self) -> str:
+        return self.headers.get("Content-Type", "")
+
 
 class Caller:
     """Calls the server on a loopback port with a bearer token (None: without)."""

@@ -12,7 +12,6 @@ import os
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -23,35 +22,12 @@ from kubernetes.client import ApiClient, Configuration
 from kubernetes.config import load_kube_config
 
 from tests.fakes.apiserver import ApiServer
+from tests.support.api_calls import MERGE, Reply
 from tests.support.proxies import Proxy
 
 REAL = os.environ.get("NODECAST_TEST_KUBECONFIG")
 """Read here: before each test the variables of nodecast are taken out of the environment."""
-MERGE = "application/merge-patch+json"
 Body = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """One answer; `body` is parsed where it is JSON, text where it is not."""
-
-    status: int
-    content_type: str
-    body: Any
-
-    @property
-    def reason(self) -> str:
-        return str(self.body["reason"])
-
-    @property
-    def names(self) -> list[str]:
-        """The names of a List's items."""
-        return [item["metadata"]["name"] for item in self.body["items"]]
-
-    @property
-    def version(self) -> str:
-        """The resourceVersion of an object or a List."""
-        return str(self.body["metadata"]["resourceVersion"])
 
 
 class Caller:
@@ -75,7 +51,8 @@ class Caller:
         response = self._send(method, path, body, content_type, read=30.0)
         text = response.read().decode()
         kind = response.headers.get("Content-Type", "")
-        return Reply(response.status, kind, json.loads(text) if "json" in kind else text)
+        body = json.loads(text) if "json" in kind else text
+        return Reply(response.status, dict(response.headers), body)
 
     def get(self, path: str) -> Reply:
         return self.call("GET", path)

@@ -18,8 +18,9 @@ from typing import Any
 
 from bridge.placement import Rules
 from tests.fakes.crds import plural_of
+from tests.support.api_calls import MERGE
 from tests.support.api_groups import KINDS, VERSION, Group, rules_of
-from tests.support.api_servers import MERGE, Body, Caller, Server
+from tests.support.api_servers import Body, Caller, Server
 from tests.support.proxies import Proxy
 
 _RBAC = "/apis/rbac.authorization.k8s.io/v1"
