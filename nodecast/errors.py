@@ -2,6 +2,7 @@
 
 NodecastError
 ├── SettingsError        a setting is wrong: the process must not start (exit 78)
+│   └── AnotherCluster   (bridge.sources.kubernetes) not the cluster that the bridge began with
 ├── InvalidName          a node, resource, bridge or topic name that the contract does not allow
 ├── InvalidQuantity      a value that is no Kubernetes quantity
 ├── MessageError         bytes from the broker that are not a message we read: the peer's fault
@@ -10,7 +11,13 @@ NodecastError
 ├── ObjectError          one object cannot be served: its author's fault
 │   └── NoRule           (bridge.objects) its kind has no placement rule: skipped
 ├── SourceError          a source cannot be read as a whole
-│   └── DocumentError    a file is no YAML or JSON that we read: its last good content stays
+│   ├── DocumentError    a file is no YAML or JSON that we read: its last good content stays
+│   ├── ApiFailure       (bridge.sources.kubernetes) an API server gave no answer that can be read
+│   │   └── Unreachable  the server, or the way to it, is what failed
+│   ├── Refusal          (there) it said no
+│   │   └── NotServed    it has no such kind
+│   ├── Garbled          (there) it said what the API does not say: a list decides
+│   └── Contradiction    (there) it told of objects as new in a way that cannot be: a list decides
 ├── ConfigFileError      the model config file as a whole says nothing: its models stay
 ├── WatchError           a directory is watched no more: this process must start anew
 ├── StoreError           the agent's store cannot be used now (disk full, read-only, locked)

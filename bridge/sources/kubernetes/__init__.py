@@ -3,6 +3,7 @@
 scope       what is served of a cluster, and how it is asked for
 access      which server, and as whom: kubeconfig, or what a pod is given
 api         one GET: time limits, and every failure translated (transport, failures)
+deep        JSON in which something is too deep to be decoded
 identity    what tells one cluster from another
 resources   a kind as paths name it; discovery: found out where a rule does not say it
 answers     list pages and watch lines, decoded and checked (pure)
