@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace as replaced
 
 from bridge.contents import Content, fit
+from bridge.record import UNSENDABLE
 from bridge.writer import SnapshotWriter
 from nodecast.messages import Version, resource_digest, snapshot_digest
 from nodecast.names import BridgeName, NodeName
@@ -160,3 +162,12 @@ def test_long_names_and_a_long_prefix_count_against_the_limit() -> None:
 def test_a_digest_is_32_hex_digits_and_does_not_hang_on_the_order_of_fields() -> None:
     assert resource_digest({"a": 1, "b": 2}) == resource_digest({"b": 2, "a": 1})
     assert len(resource_digest({})) == 32
+
+
+def test_what_cannot_be_encoded_is_always_left_out_and_the_rest_goes() -> None:
+    small, large, deep = sized(small=10, large=100, deep=0)
+    deep = replaced(deep, _digest="", _encoded=UNSENDABLE)
+    assert fit([deep, small], (), within(10_000)) == Content((small,), (), (deep.key,))
+    tight = fit([deep, large, small], (), within(total([small])))
+    assert tight == Content((small,), (), tuple(sorted((deep.key, large.key))))
+    assert fit([deep], (), within(0)) == Content((), (), (deep.key,))
