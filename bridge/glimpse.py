@@ -192,15 +192,13 @@ class Glimpse:
         values: Iterable[Value],
     ) -> tuple[ResourceKey, ...]:
         found = [
-            interned.target(reference.kind, namespace if self._inside(reference) else "", name)
+            interned.target(
+                reference.kind, namespace if self._rules.namespaced(reference.kind) else "", name
+            )
             for reference, value in zip(references, values, strict=True)
             for name in _names(value)
         ]
         return tuple(dict.fromkeys(found))
-
-    def _inside(self, reference: Reference) -> bool:
-        rule = self._rules.get(reference.kind)
-        return rule is None or rule.namespaced
 
 
 def _names(value: Value) -> tuple[str, ...]:

@@ -109,13 +109,14 @@ def wrong(picture: Picture) -> Iterator[str]:
 
 
 def _held(picture: Picture) -> Iterator[str]:
-    reasons, catalog = set(picture.held.values()), picture.catalog
-    if len(reasons) == 1 and len(picture.held) == len(picture.rules.kinds):
+    held, catalog = picture.held, picture.catalog
+    reasons = set(held.values())
+    if len(reasons) == 1 and len(held) == len(picture.rules.kinds):
         known = len(picture.survey.objects)
         suffix = f" ({_objects(known)} known)" if known else ""
         yield f"incomplete {reasons.pop()}: every kind is held{suffix}"
         return
-    for kind, reason in sorted(picture.held.items()):
+    for kind, reason in sorted(held.items()):
         known = catalog.count(kind)
         suffix = f" (known of it: {_known(catalog, kind)})" if known else ""
         yield f"held       {kind}: {reason}{suffix}"

@@ -169,8 +169,7 @@ def _references(
 ) -> tuple[ResourceKey, ...]:
     found: list[ResourceKey] = []
     for reference in references:
-        kind = rules.get(reference.kind)
-        inside = namespace if kind is None or kind.namespaced else ""
+        inside = namespace if rules.namespaced(reference.kind) else ""
         for name in reference.path.found(obj):
             if name != "":
                 try:

@@ -8,7 +8,7 @@ rule is not served. The table of six kinds is built in; settings add or replace 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from bridge.fields import FieldPath, parse_path
@@ -164,19 +164,22 @@ class Rules:
 
     def only(self, kinds: Iterable[KindName]) -> Rules:
         """The rules of these kinds and of those that they refer to."""
-        wanted: set[KindName] = set()
-        todo = list(kinds)
-        while todo:
-            kind = todo.pop()
-            if kind not in wanted:
-                wanted.add(kind)
-                rule = self._rules[kind]
-                todo += [reference.kind for reference in (*rule.carries, *rule.follows)]
+
+        def refers_to(kind: KindName) -> list[KindName]:
+            rule = self._rules[kind]
+            return [reference.kind for reference in (*rule.carries, *rule.follows)]
+
+        wanted = _reached(kinds, refers_to)
         return Rules(rule for rule in self if rule.kind in wanted)
 
     def depends_on(self, kind: KindName) -> frozenset[KindName]:
         """The other kinds whose objects decide where objects of `kind` are."""
         return self._depends[kind]
+
+    def namespaced(self, kind: KindName) -> bool:
+        """Whether its objects have a namespace: so do those of a kind without a rule."""
+        rule = self._rules.get(kind)
+        return rule is None or rule.namespaced
 
     def receives(self, kind: KindName) -> bool:
         """Whether objects of `kind` can be on nodes that they do not name."""
@@ -215,14 +218,18 @@ def _depends_on(rules: Mapping[KindName, Rule]) -> dict[KindName, frozenset[Kind
         direct[kind] |= {reference.kind for reference in rule.follows}
         for reference in rule.carries:
             direct[reference.kind].add(kind)
-    depends = {}
-    for kind in rules:
-        seen: set[KindName] = set()
-        todo = list(direct[kind])
-        while todo:
-            each = todo.pop()
-            if each not in seen:
-                seen.add(each)
-                todo += direct[each]
-        depends[kind] = frozenset(seen)
-    return depends
+    return {kind: frozenset(_reached(on, direct.__getitem__)) for kind, on in direct.items()}
+
+
+def _reached(
+    start: Iterable[KindName], onward: Callable[[KindName], Iterable[KindName]]
+) -> set[KindName]:
+    """`start`, and all that can be reached from it."""
+    seen: set[KindName] = set()
+    todo = list(start)
+    while todo:
+        kind = todo.pop()
+        if kind not in seen:
+            seen.add(kind)
+            todo += onward(kind)
+    return seen

@@ -34,7 +34,7 @@ CONNECT = 5.0
 """Seconds for a connection to come about."""
 READ = 15.0
 """Seconds without a byte of an answer."""
-_WHOLE = 300.0
+WHOLE = 300.0
 """Seconds for one whole answer, however slowly it comes."""
 _PIECES = 16
 """Of the body of an error, at the most."""
@@ -119,7 +119,7 @@ class Api:
 
     def _whole(self, response: Response) -> Iterator[bytes]:
         """The pieces of a body that ends. Raises ApiFailure where it is too long, or too slow."""
-        deadline, size = self._clock() + _WHOLE, 0
+        deadline, size = self._clock() + WHOLE, 0
         for piece in chunks(response):
             yield piece
             size += len(piece)

@@ -26,7 +26,7 @@ from typing import Any
 from bridge.placement import Rule
 from bridge.sources.events import Fail, KindStatus
 from bridge.sources.kubernetes.answers import Garbled, Lines, pages_of, selection
-from bridge.sources.kubernetes.api import Api, Response, chunks
+from bridge.sources.kubernetes.api import WHOLE, Api, Response, chunks
 from bridge.sources.kubernetes.discovery import find
 from bridge.sources.kubernetes.failures import ApiFailure, Refusal
 from bridge.sources.kubernetes.identity import Identity
@@ -44,8 +44,6 @@ log = logger(__name__)
 
 _LIST_AFTER = 3
 """Every so many failures in a row a list decides, whatever they were."""
-_PAGE_TIME = 300.0
-"""Seconds for a page of a list."""
 _EXPECTED = (ApiFailure, Refusal, Garbled, Contradiction)
 
 
@@ -198,19 +196,19 @@ class Informer:
         try:
             with self._open(resource, query, seconds + self._tuning.grace, True) as response:
                 self._accepted()
-                self._follow(response, self._clock() + seconds + self._tuning.grace)
+                self._follow(response)
         finally:
             self._teller.finish(self._namespace)
             self._say_unreadable()
 
-    def _follow(self, response: Response, deadline: float) -> None:
+    def _follow(self, response: Response) -> None:
         lines = Lines()
         for piece in chunks(response):
             self._teller.events(self._namespace, lines.feed(piece))
             if self._cut_short:
                 self._proved()
             self._say_unreadable()
-            if self._asked.is_set() or self._clock() > deadline:  # `stop` asks, too
+            if self._asked.is_set() or self._clock() > self._until:  # `stop` asks, too
                 return
 
     def _read(self, resource: Resource, query: Mapping[str, str]) -> dict[str, Any]:
@@ -226,7 +224,7 @@ class Informer:
         with self._api.open(path, query, read=read) as response:
             with self._lock:
                 self._response, self._watching = response, watching
-                self._until = self._clock() + (read if watching else _PAGE_TIME)
+                self._until = self._clock() + (read if watching else WHOLE)
                 if self._halt.is_set() or (watching and self._asked.is_set()):
                     self._interrupt()
             try:

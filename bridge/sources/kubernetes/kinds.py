@@ -26,8 +26,7 @@ from nodecast.errors import SourceError
 from nodecast.names import KindName, ResourceKey
 
 _MOST_WAITING = 4 << 20
-"""Bytes of lines that are not read yet."""
-"""Lines of a watch that are not read yet, in one namespace."""
+"""Bytes of a watch's lines that are not read yet, in one namespace."""
 _WORST_FIRST = (
     KindStatus.MISSING,
     KindStatus.FORBIDDEN,

@@ -43,7 +43,7 @@ class Sight:
         self._kind = kind
         self._rules = rules
         rule = rules.get(kind)
-        self._namespaced = rule is None or rule.namespaced
+        self._namespaced = rules.namespaced(kind)
         self._glimpse = None if rule is None else Glimpse.of(rule, rules)
         self._refuted: set[tuple[ResourceKey, str]] = set()
         self._doubted: set[tuple[ResourceKey, str]] = set()

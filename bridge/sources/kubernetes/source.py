@@ -46,7 +46,7 @@ class KubernetesSource:
         identity: Identity | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        troubles = Troubles(api.host)
+        troubles, identity = Troubles(api.host), identity or Identity(api)
         self._clock = clock
         self._emit = emit
         self._stopped = threading.Event()
@@ -57,7 +57,7 @@ class KubernetesSource:
             self._informers[rule.kind] = [
                 Informer(
                     api,
-                    identity or Identity(api),
+                    identity,
                     rule,
                     namespace,
                     scope.selects(rule.kind),
