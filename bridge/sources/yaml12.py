@@ -51,11 +51,28 @@ def parse_yaml(text: str) -> list[object]:
         raise DocumentError(f"{_at_character(text, error)}: {reason}") from error
 
 
+def _events(text: str) -> Iterator[Any]:
+    """The parser's events. To libyaml, as to YAML 1.1, U+2028 and U+2029 end a line; to YAML 1.2
+    (§5.4) they are characters like others, and JSON may hold them anywhere in a string. So others
+    stand in for them, which the text does not have, while it is parsed."""
+    breaks = [mark for mark in "\u2028\u2029" if mark in text]
+    if not breaks:
+        yield from yaml.parse(text, Loader=_LOADER)
+        return
+    spare = (each for each in range(0xE000, 0xF900) if chr(each) not in text)
+    stand_ins = dict(zip(map(ord, breaks), spare, strict=False))
+    back = {other: mark for mark, other in stand_ins.items()}
+    for event in yaml.parse(text.translate(stand_ins), Loader=_LOADER):
+        if isinstance(event, yaml.ScalarEvent):
+            event.value = event.value.translate(back)
+        yield event
+
+
 class _Composer:
     """Builds values from the parser's events, in one pass."""
 
     def __init__(self, text: str) -> None:
-        self._events: Iterator[Any] = yaml.parse(text, Loader=_LOADER)
+        self._events: Iterator[Any] = _events(text)
         self._anchors: dict[str, tuple[object, int]] = {}
         self._size = 0  # characters and nodes so far, with what aliases repeat
         self._repeated = 0

@@ -224,3 +224,14 @@ def test_bytes_that_are_no_text_are_one_clear_problem(data: bytes, reason: str) 
 def test_a_byte_order_mark_and_windows_line_ends_mean_nothing() -> None:
     assert parse_documents(b"\xef\xbb\xbfa: |\r\n  x\r\n  y\r\n", False) == [{"a": "x\ny\n"}]
     assert parse_documents(b'\xef\xbb\xbf{"a":\r\n1}', True) == [{"a": 1}]
+
+
+@pytest.mark.parametrize("mark", ["\u2028", "\u2029"])
+def test_a_separator_of_unicode_ends_no_line(mark: str) -> None:
+    """YAML 1.2 §5.4; and JSON has them unescaped."""
+    assert parse_yaml(f'{{"{mark}": null, "a": "x{mark}y\ue000"}}') == [
+        {mark: None, "a": f"x{mark}y\ue000"}
+    ]
+    assert parse_yaml(f"a: x{mark}y\nb: |\n  1{mark}2\n") == [
+        {"a": f"x{mark}y", "b": f"1{mark}2\n"}
+    ]
