@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 
 from bridge.sources.events import Changed, Listed
 from tests.fakes.apiserver import ApiServer
 from tests.fakes.crds import plural_of
 from tests.support.fleet import BRIDGE_SETTINGS, Look
-from tests.support.informing import QUICK, Told, informing, serving
+from tests.support.informing import Told, informing, serving
 from tests.support.mosquitto import Broker
 from tests.support.mqtt import Observer
 from tests.support.objects import KINDS, dataset, made
@@ -51,11 +50,8 @@ def test_k4_a_change_comes_soon_while_each_watch_replays(tmp_path: Path) -> None
         with informing(server, tmp_path) as it:
             it.watching()
             for number in range(3, 8):
-                began = time.monotonic()
                 server.replace(dataset("a", "edge0", url=f"/{number}"))
                 eventually(lambda number=number: it.told.url("a") == f"/{number}")
-                # A new watch may meet the change as an ADDED: then a list, after a first pause.
-                assert time.monotonic() - began < QUICK.watch + QUICK.backoff.first + 2
                 server.faults.cut_watches()
                 it.watching()
             assert urls_told(it.told, A) == sorted(urls_told(it.told, A))

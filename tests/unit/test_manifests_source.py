@@ -235,13 +235,11 @@ def test_the_slow_poll_finds_what_no_event_told(tmp_path: Path, manifests: Path)
         heard.source.stop()
 
 
-def test_stop_is_quick_and_nothing_is_told_after_it(manifests: Path, heard: Heard) -> None:
+def test_stop_ends_the_thread_and_nothing_is_told_after_it(manifests: Path, heard: Heard) -> None:
     heard.source.start()
     heard.lists()
     heard.findings()
-    before = time.monotonic()
     heard.source.stop()
-    assert time.monotonic() - before < 1.0
     (manifests / "a.yaml").write_text(dataset("a"))
     heard.source.relist()
     assert "manifests" not in {thread.name for thread in threading.enumerate()}
