@@ -36,7 +36,7 @@ from agent.store.models import ModelStore
 from agent.store.resources import SCHEMA as RESOURCES_SCHEMA
 from agent.store.resources import ResourceStore
 from nodecast import __version__
-from nodecast.errors import WatchError
+from nodecast.errors import NodecastError
 from nodecast.log import logger
 from nodecast.messages import ModelOp, encode
 from nodecast.notify import Notifier
@@ -69,7 +69,7 @@ class App:
         self._notifier = (
             Notifier.from_environment() if environ is None else Notifier.from_environment(environ)
         )
-        self._inbox: queue.SimpleQueue[ConfigSeen | None] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[ConfigSeen | NodecastError] = queue.SimpleQueue()
         self._instance = secrets.token_hex(8)
         self._started = self._text(self._clock())
         self._since = self._started
@@ -82,7 +82,7 @@ class App:
     def run(self) -> None:
         """Serve until a signal.
 
-        Raises SettingsError, StateDirInUse, TreeInUse, StoreError, or WatchError.
+        Raises SettingsError, StateDirInUse, TreeInUse, StoreError, or ThreadDied.
         """
         with ExitStack() as stack:
             stack.enter_context(stop_on_signal(self._stop))
@@ -123,7 +123,7 @@ class App:
         self._watch = ModelsWatch(
             Path(settings.model_config_dir).absolute(),
             self._seen,
-            lambda: self._seen(None),
+            self._seen,
             settings.model_config_poll,
         )
         ops = topics.model_ops(self._node)
@@ -157,8 +157,8 @@ class App:
 
     # --- other threads, and signals
 
-    def _seen(self, seen: ConfigSeen | None) -> None:
-        """A look at the model config; None: its watch has ended."""
+    def _seen(self, seen: ConfigSeen | NodecastError) -> None:
+        """A look at the model config, or what ended its watch."""
         self._inbox.put(seen)
         self._session.wake()
 
@@ -217,8 +217,8 @@ class App:
             except queue.Empty:
                 return
             wait = 0.0
-            if seen is None:
-                raise WatchError("the watch of the model config ended: see the error above")
+            if isinstance(seen, NodecastError):
+                raise seen
             self._models.seen(seen)
 
     def _tend(self) -> None:

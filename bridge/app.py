@@ -1,8 +1,9 @@
 """The bridge as a process: source, session and core, and the loop that joins them.
 
 One thread, `main`, runs the loop and owns the core and the session. The source has threads of its
-own and hands events over; an error that they did not foresee ends the process. What an open change
-holds is read when the loop looks at it (`bridge.sources.events.Changed`).
+own and hands events over; an error that ends one of them ends the process, whatever the main thread
+waits for (`nodecast.threads`). What an open change holds is read when the loop looks at it
+(`bridge.sources.events.Changed`).
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import math
 import queue
 import random
 import secrets
-import threading
 import time
 
 from bridge.bridge import Bridge
@@ -27,6 +27,7 @@ from nodecast.log import Repeats, logger
 from nodecast.names import bridge_name
 from nodecast.session import Session
 from nodecast.signals import stop_on_signal
+from nodecast.threads import supervised
 from nodecast.topics import Topics, bridge_client_id
 
 log = logger(__name__)
@@ -53,10 +54,11 @@ class App:
         self._name = bridge_name(settings.bridge)
         self._rules = settings.placement()
         self._rng = random.SystemRandom()
-        self._inbox: queue.SimpleQueue[SourceEvent | BaseException] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[SourceEvent] = queue.SimpleQueue()
         self._coming = False
         self._look_at = math.inf
         self._stopping = False
+        self._failure: NodecastError | None = None
         self._bridge: Bridge
         self._session = Session(
             settings.mqtt,
@@ -64,10 +66,10 @@ class App:
             will=lambda: self._bridge.own.presence(online=False),
             rng=self._rng,
         )
-        self._source = self._origin.source(self._rules, self._emit, self._emit)
+        self._source = self._origin.source(self._rules, self._emit, self._fail)
 
     def run(self) -> None:
-        """Serve until a signal. Raises SettingsError, Unavailable, or SourceError."""
+        """Serve until a signal. Raises SettingsError, Unavailable, or ThreadDied."""
         log.info(
             "bridge starts",
             version=__version__,
@@ -95,35 +97,33 @@ class App:
     def _identify(self) -> str | None:
         """What tells the source from another, asked for until it is known; None: stopped."""
         failures, said = 0, Repeats()
-        while not self._stopping:
+        while self._going:
             answer = self._ask_identity()
             if isinstance(answer, SourceError):
                 failures += 1
                 if said.new("source", str(answer)):
                     log.warning("source not reached yet, trying again", reason=str(answer))
-            elif isinstance(answer, BaseException):
-                raise answer
             else:
                 if said.over("source"):
                     log.info("source reached", source=str(self._origin))
                 return answer
             again = time.monotonic() + _BACKOFF.pause(failures, self._rng)
-            while not self._stopping and (left := again - time.monotonic()) > 0:
+            while self._going and (left := again - time.monotonic()) > 0:
                 time.sleep(min(left, 0.2))
         return None
 
-    def _ask_identity(self) -> str | BaseException | None:
+    def _ask_identity(self) -> str | SourceError | None:
         """In a thread of its own, so that a silent source delays no stop; None: stopped."""
-        answers: queue.SimpleQueue[str | BaseException] = queue.SimpleQueue()
+        answers: queue.SimpleQueue[str | SourceError] = queue.SimpleQueue()
 
         def ask() -> None:
             try:
                 answers.put(self._origin.identity())
-            except Exception as error:  # noqa: BLE001 - the top of the thread; raised by who waits
+            except SourceError as error:
                 answers.put(error)
 
-        threading.Thread(target=ask, name="identity", daemon=True).start()
-        while not self._stopping:
+        supervised("identity", ask, self._fail).start()
+        while self._going:
             try:
                 return answers.get(timeout=0.2)
             except queue.Empty:
@@ -142,21 +142,33 @@ class App:
             wall_clock=time.time,
         )
 
-    def _emit(self, event: SourceEvent | BaseException) -> None:
+    def _emit(self, event: SourceEvent) -> None:
         """Any thread. The loop is woken for the first of many events; it comes for the others."""
         self._inbox.put(event)
         if not self._coming:
             self._coming = True
             self._session.wake()
 
+    def _fail(self, error: NodecastError) -> None:
+        """Any thread: what ended it. The first one counts."""
+        self._failure = self._failure or error
+        self._session.wake()
+
     def _stop(self) -> None:
         self._stopping = True
         self._session.wake()
 
+    @property
+    def _going(self) -> bool:
+        """Whether to go on. Raises what ended a thread."""
+        if self._failure is not None:
+            raise self._failure
+        return not self._stopping
+
     def _wait_for_lists(self) -> None:
         """The broker is not bothered before there is something to say."""
         started = time.monotonic()
-        while not self._stopping:
+        while self._going:
             waited = time.monotonic() - started
             if self._bridge.may_connect(waited):
                 return
@@ -167,7 +179,7 @@ class App:
 
     def _serve(self) -> None:
         deadline = 0.0
-        while not self._stopping:
+        while self._going:
             wait = min(deadline, self._look_at) - time.monotonic()
             for event in self._session.poll(min(max(0.0, wait), _LONGEST_WAIT)):
                 self._bridge.session_event(event, time.monotonic())
@@ -191,11 +203,7 @@ class App:
         self._coming = took
         self._look_at = now + _GATHER if took else math.inf
 
-    def _take(self, event: SourceEvent | BaseException) -> None:
-        if isinstance(event, NodecastError):
-            raise event
-        if isinstance(event, BaseException):
-            raise SourceError("the source failed: see the error above") from event
+    def _take(self, event: SourceEvent) -> None:
         self._bridge.source_event(event, time.monotonic())
 
     def _leave(self) -> None:

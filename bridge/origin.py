@@ -10,11 +10,12 @@ from typing import Protocol
 
 from bridge.config import BridgeSettings
 from bridge.placement import Rules
-from bridge.sources.events import Emit, Fail, Source, Survey
+from bridge.sources.events import Emit, Source, Survey
 from bridge.sources.kubernetes.scope import Scope, Tuning
 from bridge.sources.manifest_files import read_once
 from bridge.sources.manifests import ManifestsSource
 from nodecast.errors import SettingsError
+from nodecast.threads import Fail
 
 MANIFESTS = "manifests"
 

@@ -1,7 +1,8 @@
 """What the commands of both sides share: exit codes, the settings options, one place for errors.
 
-A command's function raises; `main` turns that into one line on standard error and an exit code
-(0, 1 a problem found, 64 usage, 69 unavailable or superseded, 78 settings).
+A command's function raises; `run_command` turns that into one line on standard error and an exit
+code (0, 1 a problem found, 64 usage, 69 unavailable or superseded, 78 settings). It is the top of
+the main thread: an error that nobody foresaw is logged there, with its traceback.
 """
 
 from __future__ import annotations
@@ -67,7 +68,17 @@ def settings_of(kind: type[S], config: Path | None, flags: Mapping[str, Any]) ->
 
 
 def run_command(group: click.Group, arguments: list[str] | None = None) -> int:
-    """Run a command line; the exit code. Never raises NodecastError or SystemExit."""
+    """Run a command line; the exit code. Raises nothing but ModuleNotFoundError."""
+    try:
+        return _run(group, arguments)
+    except ModuleNotFoundError:  # the bridge's entry point says what to install
+        raise
+    except Exception:  # noqa: BLE001 - the top of the main thread
+        log.crash("unexpected error", command=group.name)
+        return EXIT_PROBLEM
+
+
+def _run(group: click.Group, arguments: list[str] | None) -> int:
     try:
         result = group.main(args=arguments, standalone_mode=False)
         sys.stdout.flush()

@@ -19,7 +19,7 @@ NodecastError
 │   ├── Garbled          (there) it said what the API does not say: a list decides
 │   └── Contradiction    (there) it told of objects as new in a way that cannot be: a list decides
 ├── ConfigFileError      the model config file as a whole says nothing: its models stay
-├── WatchError           a directory is watched no more: this process must start anew
+├── ThreadDied           a thread was ended by what nobody foresaw: this process must start anew
 ├── StoreError           the agent's store cannot be used now (disk full, read-only, locked)
 │   └── StoreBroken      what is on disk is no store of ours any more; the next start sets it aside
 ├── ApplyError           one resource cannot be put on the node's disk, or taken off it
@@ -90,8 +90,8 @@ class ConfigFileError(NodecastError):
     """The model config file cannot be read as an array of models; what it said last stays."""
 
 
-class WatchError(NodecastError):
-    """The watch of a directory has ended, so that changes in it would be missed."""
+class ThreadDied(NodecastError):
+    """An error that nobody foresaw ended a thread; its traceback is in the log."""
 
 
 class StoreError(NodecastError):

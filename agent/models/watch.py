@@ -11,7 +11,6 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import threading
 from collections.abc import Callable
 from io import BufferedReader
 from pathlib import Path
@@ -19,6 +18,7 @@ from pathlib import Path
 from agent.models.configfile import MAX_BYTES, ConfigSeen
 from nodecast.dirwatch import DirectoryWatch, Reason
 from nodecast.log import logger
+from nodecast.threads import Fail, supervised
 
 log = logger(__name__)
 
@@ -75,22 +75,21 @@ class ModelsWatch:
     """Watches `<directory>/models.json`, which need not exist.
 
     `seen` is called on the watch's own thread with every look that differs from the one before;
-    `crashed` when the thread ends by an unexpected error. `poll`: seconds of the slow poll.
+    `fail` takes the error that ended the thread. `poll`: seconds of the slow poll.
     """
 
     def __init__(
         self,
         directory: Path,
         seen: Callable[[ConfigSeen], None],
-        crashed: Callable[[], None],
+        fail: Fail,
         poll: float = POLL_S,
     ) -> None:
         self.path = directory / FILE
         self._seen = seen
-        self._crashed = crashed
         self._poll = poll
         self._watch = DirectoryWatch(directory)
-        self._thread = threading.Thread(target=self._run, name="models-watch", daemon=True)
+        self._thread = supervised("models-watch", self._run, fail)
 
     def start(self) -> None:
         """Read the file now and from now on; a path that can only be seen late is warned of."""
@@ -113,13 +112,9 @@ class ModelsWatch:
         return ended
 
     def _run(self) -> None:
-        try:
-            last: ConfigSeen | None = None
-            while self._watch.wait(self._poll) is not Reason.STOPPED:
-                now = look(self.path)
-                if now != last:
-                    last = now
-                    self._seen(now)
-        except Exception:  # noqa: BLE001 - the top of the thread
-            log.crash("the model config watch ended", path=self.path)
-            self._crashed()
+        last: ConfigSeen | None = None
+        while self._watch.wait(self._poll) is not Reason.STOPPED:
+            now = look(self.path)
+            if now != last:
+                last = now
+                self._seen(now)

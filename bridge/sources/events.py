@@ -85,8 +85,6 @@ class Findings:
 SourceEvent = Listed | Changed | Findings
 Emit = Callable[[SourceEvent], None]
 """Takes what a source says, from the source's own threads."""
-Fail = Callable[[BaseException], None]
-"""Takes the error that ended one of them."""
 
 
 @dataclass(frozen=True, slots=True)

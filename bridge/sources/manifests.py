@@ -9,7 +9,7 @@ What always holds:
   began after it.
 
 One thread, `manifests`, does everything, `emit` included; it waits for the watch and the file
-system. An error that nothing foresaw ends the thread and goes to `fail`, which ends the process.
+system. An error that ends it goes to `fail`, which ends the process.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ from pathlib import Path
 
 from bridge.placement import Rules
 from bridge.record import ObjectRecord
-from bridge.sources.events import Emit, Fail, Findings, KindStatus, Listed, Problem
+from bridge.sources.events import Emit, Findings, KindStatus, Listed, Problem
 from bridge.sources.manifest_files import ManifestDirectory, Reading
 from bridge.sources.manifest_tree import directories_below
 from nodecast.dirwatch import DirectoryWatch, Reason
 from nodecast.log import logger
 from nodecast.names import KindName, ResourceKey
+from nodecast.threads import Fail, supervised
 
 log = logger(__name__)
 
@@ -54,7 +55,6 @@ class ManifestsSource:
     ) -> None:
         self._kinds = rules.kinds
         self._emit = emit
-        self._fail = fail
         self._clock = clock
         self._poll = poll
         self._path = directory
@@ -62,7 +62,7 @@ class ManifestsSource:
         self._asked = threading.Event()
         self._files = ManifestDirectory(directory, rules, self._stopping.is_set)
         self._watch = DirectoryWatch(directory, settle=settle, subdirectories=directories_below)
-        self._thread = threading.Thread(target=self._run, name="manifests", daemon=True)
+        self._thread = supervised("manifests", self._run, fail)
         self._last: Reading | None = None
 
     def start(self) -> None:
@@ -86,13 +86,9 @@ class ManifestsSource:
             log.warning("manifests still being read, left behind", directory=self._path)
 
     def _run(self) -> None:
-        try:
-            with self._watch:
-                while self._watch.wait(self._poll) is not Reason.STOPPED:
-                    self._look()
-        except Exception as error:  # noqa: BLE001 - the top of the thread
-            log.crash("manifests source failed", directory=self._path)
-            self._fail(error)
+        with self._watch:
+            while self._watch.wait(self._poll) is not Reason.STOPPED:
+                self._look()
 
     def _look(self) -> None:
         asked = self._asked.is_set()

@@ -2,7 +2,7 @@
 
 A short-lived daemon thread `mqtt-connect` makes one link and hands it over in a slot under the
 lock, then wakes the owner. At most one runs at a time; one whose result nobody wants any more
-closes what it made.
+closes what it made. An error that nobody foresaw is an outcome too: the owner raises it.
 """
 
 from __future__ import annotations
@@ -10,13 +10,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from nodecast.errors import SessionError
-from nodecast.log import logger
+from nodecast.errors import NodecastError, SessionError
 from nodecast.session.events import Outgoing
 from nodecast.session.link import Connect, Link
 from nodecast.session.settings import MqttSettings
-
-log = logger(__name__)
+from nodecast.threads import supervised
 
 
 class Connector:
@@ -32,7 +30,7 @@ class Connector:
         self._lock = threading.Lock()
         self._busy = False
         self._abandoned = False
-        self._outcome: Link | SessionError | None = None
+        self._outcome: Link | NodecastError | None = None
 
     @property
     def busy(self) -> bool:
@@ -42,15 +40,16 @@ class Connector:
     def start(self, will: Outgoing | None) -> None:
         """Begin an attempt; only when not `busy`."""
         self._busy = True
-        thread = threading.Thread(target=self._run, args=(will,), name="mqtt-connect", daemon=True)
-        thread.start()
+        supervised("mqtt-connect", lambda: self._run(will), self._hand_over).start()
 
     def take(self) -> Link | SessionError | None:
-        """The outcome, once; None: none yet."""
+        """The outcome, once; None: none yet. Raises ThreadDied."""
         with self._lock:
             outcome, self._outcome = self._outcome, None
         if outcome is not None:
             self._busy = False
+        if isinstance(outcome, NodecastError) and not isinstance(outcome, SessionError):
+            raise outcome
         return outcome
 
     def abandon(self) -> None:
@@ -61,15 +60,9 @@ class Connector:
         _discard(outcome)
 
     def _run(self, will: Outgoing | None) -> None:
-        outcome: Link | SessionError
-        try:
-            outcome = self._connect(self._settings, self._client_id, will)
-        except SessionError as error:
-            outcome = error
-        except Exception as error:  # noqa: BLE001 - the top of a thread
-            log.crash("unexpected error while connecting")
-            outcome = SessionError(f"unexpected {type(error).__name__} while connecting")
-            outcome.__cause__ = error
+        self._hand_over(self._connect(self._settings, self._client_id, will))
+
+    def _hand_over(self, outcome: Link | NodecastError) -> None:
         with self._lock:
             abandoned = self._abandoned
             if not abandoned:
@@ -79,6 +72,6 @@ class Connector:
         self._wake()
 
 
-def _discard(outcome: Link | SessionError | None) -> None:
-    if outcome is not None and not isinstance(outcome, SessionError):
+def _discard(outcome: Link | NodecastError | None) -> None:
+    if outcome is not None and not isinstance(outcome, NodecastError):
         outcome.drop()

@@ -103,7 +103,7 @@ class Session:
     def poll(self, timeout: float) -> list[Event]:
         """Do what there is to do, and wait at most `timeout` seconds for events.
 
-        Raises SessionError after `close`.
+        Raises SessionError after `close`, and ThreadDied.
         """
         if self._closed:
             raise SessionError("the session is closed")

@@ -90,9 +90,9 @@ def test_a_source_whose_thread_crashes_ends_the_bridge_with_1_and_a_clear_line(
     monkeypatch.setattr(ManifestDirectory, "read", read)
     assert run("run", "--manifests", manifests, "--mqtt-url", broker.url) == 1
     seen = errors(capsys)
-    assert sum("manifests source failed" in line for line in seen) == 1
+    assert sum("thread died  thread=manifests" in line for line in seen) == 1
     assert "ZeroDivisionError: unforeseen" in map(str.strip, seen)
-    assert seen[-1] == "nodecast-bridge: the source failed: see the error above"
+    assert seen[-1] == "nodecast-bridge: the thread 'manifests' died: see the error above"
 
 
 def test_a_source_whose_thread_crashes_in_charge_ends_the_bridge_that_says_offline(

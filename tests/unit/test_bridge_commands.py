@@ -245,3 +245,16 @@ def test_the_readmes_rules_can_be_used_as_they_stand(tmp_path: Path, manifests: 
     config.write_text(readme.partition("```toml\n")[2].partition("```")[0])
     assert "[[rules]]" in config.read_text()
     assert run("render", "--manifests", manifests, "--config", config) == 0
+
+
+def test_an_error_that_nobody_foresaw_is_logged_with_its_traceback(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr("bridge.cli.origin_of", fail)
+    assert run("check", "--manifests", "here") == 1
+    said = errors(capsys)
+    assert "unexpected error  command=nodecast-bridge" in said[0]
+    assert "ZeroDivisionError: a bug" in said[-1]

@@ -263,6 +263,6 @@ def test_an_unforeseen_error_goes_to_the_process(manifests: Path) -> None:
     source = ManifestsSource(manifests, RULES, emit, fail=failures.put)
     source.start()
     try:
-        assert failures.get(timeout=LIMIT) is error
+        assert failures.get(timeout=LIMIT).__cause__ is error
     finally:
         source.stop()

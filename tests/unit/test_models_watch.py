@@ -10,6 +10,7 @@ import pytest
 from agent.models import watch
 from agent.models.configfile import MAX_BYTES, ConfigSeen
 from agent.models.watch import ModelsWatch, is_mount_point, look
+from nodecast.errors import NodecastError, ThreadDied
 from tests.support.wait import eventually
 
 WITHIN = 10.0
@@ -20,10 +21,8 @@ class Seen:
 
     def __init__(self, directory: Path, poll: float = 60.0) -> None:
         self.told: queue.Queue[ConfigSeen] = queue.Queue()
-        self.crashes: list[bool] = []
-        self.watch = ModelsWatch(
-            directory, self.told.put, lambda: self.crashes.append(True), poll=poll
-        )
+        self.errors: list[NodecastError] = []
+        self.watch = ModelsWatch(directory, self.told.put, self.errors.append, poll=poll)
         self.watch.start()
 
     def next(self) -> ConfigSeen:
@@ -46,7 +45,7 @@ def watching() -> Iterator[Callable[..., Seen]]:
     yield watching
     for each in made:
         assert each.watch.stop(WITHIN)
-        assert each.crashes == []
+        assert each.errors == []
 
 
 Watching = Callable[..., Seen]
@@ -144,10 +143,11 @@ def test_an_unexpected_error_ends_the_thread_loudly(tmp_path: Path) -> None:
     def fail(_: ConfigSeen) -> None:
         raise RuntimeError("a bug")
 
-    crashes: list[bool] = []
-    failing = ModelsWatch(tmp_path, fail, lambda: crashes.append(True))
+    errors: list[NodecastError] = []
+    failing = ModelsWatch(tmp_path, fail, errors.append)
     failing.start()
-    eventually(lambda: crashes)
+    eventually(lambda: errors)
+    assert isinstance(errors[0], ThreadDied)
     assert failing.stop(WITHIN)
 
 

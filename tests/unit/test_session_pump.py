@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from nodecast.errors import SessionError
+from nodecast.errors import SessionError, ThreadDied
 from nodecast.session import (
     Acknowledged,
     Connected,
@@ -435,22 +435,15 @@ def test_the_will_is_asked_before_each_connection(stage: Stage) -> None:
     assert [will and will.topic for will in stage.network.wills] == ["first", "second"]
 
 
-def test_an_unexpected_error_while_connecting_is_logged_and_tried_again(
+def test_an_unexpected_error_while_connecting_ends_the_owner_loudly(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    outcomes = iter([ZeroDivisionError("a bug"), None])
-    link = FakeLink()
-    link.accept()
-
     def connect(*_: object) -> FakeLink:
-        error = next(outcomes)
-        if error is not None:
-            raise error
-        return link
+        raise ZeroDivisionError("a bug")
 
-    quick = MqttSettings(reconnect_min=0.001, reconnect_max=0.001)
-    session = Session(quick, "tested", will=lambda: None, connect=connect)
-    Owner(session).until(lambda: session.connected)
+    session = Session(MqttSettings(), "tested", will=lambda: None, connect=connect)
+    with pytest.raises(ThreadDied, match="mqtt-connect"):
+        Owner(session).until(lambda: session.connected)
     assert "a bug" in caplog.text
     session.close(time.monotonic())
 

@@ -24,7 +24,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from bridge.placement import Rule
-from bridge.sources.events import Fail, KindStatus
+from bridge.sources.events import KindStatus
 from bridge.sources.kubernetes.answers import Garbled, Lines, pages_of, selection
 from bridge.sources.kubernetes.api import WHOLE, Api, Response, chunks
 from bridge.sources.kubernetes.discovery import find
@@ -37,8 +37,8 @@ from bridge.sources.kubernetes.retrying import Retries
 from bridge.sources.kubernetes.scope import Namespace, Tuning
 from bridge.sources.kubernetes.sight import Contradiction
 from bridge.sources.kubernetes.troubles import Troubles
-from nodecast.errors import NodecastError
 from nodecast.log import logger
+from nodecast.threads import Fail, supervised
 
 log = logger(__name__)
 
@@ -75,14 +75,11 @@ class Informer:
         self._sight = teller.sight(namespace, self._break_off)
         self._troubles = troubles
         self._tuning = tuning
-        self._fail = fail
         self._rng = rng
         self._clock = clock
         self._retries = Retries(rng, tuning.backoff, tuning.enough)
         self._name = str(rule.kind) + (f" in {namespace}" if namespace is not None else "")
-        self._thread = threading.Thread(
-            target=self._run, name=f"informer {self._name}", daemon=True
-        )
+        self._thread = supervised(f"informer {self._name}", self._run, fail)
         self._halt = threading.Event()
         self._asked = threading.Event()
         self._lock = threading.Lock()
@@ -123,14 +120,8 @@ class Informer:
     # -- the loop
 
     def _run(self) -> None:
-        try:
-            while not self._halt.is_set():
-                self._round()
-        except NodecastError as error:  # it says all itself
-            self._fail(error)
-        except Exception as error:  # noqa: BLE001 - the top of the thread
-            log.crash("informer failed", of=self._name)
-            self._fail(error)
+        while not self._halt.is_set():
+            self._round()
 
     def _round(self) -> None:
         """List if need be, watch until that ends, and pause."""

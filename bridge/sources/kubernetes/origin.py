@@ -6,13 +6,14 @@ import random
 from collections.abc import Mapping
 
 from bridge.placement import Rules
-from bridge.sources.events import Emit, Fail, Source, Survey
+from bridge.sources.events import Emit, Source, Survey
 from bridge.sources.kubernetes.access import Access
 from bridge.sources.kubernetes.api import Api
 from bridge.sources.kubernetes.identity import Identity
 from bridge.sources.kubernetes.scope import Scope, Tuning
 from bridge.sources.kubernetes.source import KubernetesSource
 from bridge.sources.kubernetes.survey import survey
+from nodecast.threads import Fail
 
 
 def _turned(selectors: Mapping[str, str]) -> list[tuple[str, str]]:

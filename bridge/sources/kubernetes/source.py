@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from bridge.placement import Rules
-from bridge.sources.events import Emit, Fail, SourceEvent
+from bridge.sources.events import Emit, SourceEvent
 from bridge.sources.kubernetes.api import Api
 from bridge.sources.kubernetes.identity import Identity
 from bridge.sources.kubernetes.informer import Informer
@@ -21,6 +21,7 @@ from bridge.sources.kubernetes.scope import Scope, Tuning
 from bridge.sources.kubernetes.troubles import Troubles
 from nodecast.log import logger
 from nodecast.names import KindName
+from nodecast.threads import Fail, supervised
 
 log = logger(__name__)
 
@@ -50,6 +51,7 @@ class KubernetesSource:
         self._clock = clock
         self._emit = emit
         self._stopped = threading.Event()
+        self._limits = supervised("time limits", self._watch_over, fail)
         self._informers: dict[KindName, list[Informer]] = {}
         for rule in rules:
             namespaces = scope.of(namespaced=rule.namespaced)
@@ -75,7 +77,7 @@ class KubernetesSource:
         """Begin to list and tell."""
         for informer in self._all():
             informer.start()
-        threading.Thread(target=self._watch_over, name="time limits", daemon=True).start()
+        self._limits.start()
 
     def relist(self, kinds: Iterable[KindName]) -> None:
         """Ask for lists of kinds that are made after now. Any thread."""
