@@ -18,6 +18,7 @@ from bridge.catalog import Catalog
 from bridge.charge import LISTING_WAIT, Charge, Identity, Phase
 from bridge.feedback import Feedback
 from bridge.holding import Holding
+from bridge.kind_views import KindView, kind_views
 from bridge.listing import Listing
 from bridge.own_topics import BridgePort, OwnTopics
 from bridge.placement import Rules
@@ -26,7 +27,7 @@ from bridge.publisher import Publisher
 from bridge.record import ObjectRecord
 from bridge.settle import Settle
 from bridge.source_log import SourceLog
-from bridge.sources.events import Changed, Findings, Listed, SourceEvent
+from bridge.sources.events import Changed, Findings, KindStatus, Listed, SourceEvent
 from bridge.tokens import LEDGER, Control, SnapshotToken
 from bridge.writer import SnapshotWriter
 from nodecast.errors import InvalidName
@@ -71,7 +72,7 @@ class Bridge:
         self._log = SourceLog()
         self.catalog = Catalog(rules)
         self._backlog = Backlog()
-        self.holding = Holding(rules, self.catalog, policy.hold)
+        self.holding = Holding(rules, self.catalog, policy.hold, policy.guard)
         self.charge = Charge(identity)
         self.own = OwnTopics(
             identity,
@@ -133,6 +134,32 @@ class Bridge:
         if all(view.status is not None for view in answered):
             return True
         return waited > LISTING_WAIT and any(view.listed_at > -math.inf for view in answered)
+
+    # -- operators
+
+    def kind_views(self, now: float) -> list[KindView]:
+        """What there is to say of each kind, by name."""
+        return kind_views(self._rules, self.catalog, self.holding, now)
+
+    def approve(self, kind: KindName, now: float) -> None:
+        """An operator says that what is seen of a kind now is what is meant: the removal guard
+        lets go what is missing, a missing kind counts as empty until it is served again, and a
+        hold that only waits for its time ends. The snapshots follow with the next `work`.
+
+        Raises UnknownKind, or NothingToApprove.
+        """
+        self.holding.check_approval(kind)
+        guarded = self.holding.guarded.get(kind)
+        if self.holding.view(kind).status is KindStatus.MISSING:
+            self._apply(self.catalog.changes(kind, {}), now)
+        self.holding.approve(kind)
+        self._holding_at = now
+        log.info(
+            "approved: what the source shows of the kind is what is meant",
+            kind=kind,
+            placed=self.catalog.placed(kind),
+            missing=guarded.missing if guarded else 0,
+        )
 
     # -- the session
 

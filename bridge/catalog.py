@@ -73,7 +73,7 @@ class Catalog:
 
     def count(self, kind: KindName) -> int:
         """How many objects of a kind there are."""
-        return len(self._records[kind])
+        return len(self._records.get(kind, ()))
 
     def placed(self, kind: KindName) -> int:
         """How many objects of a kind are on at least one node."""

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from bridge.guard import GuardPolicy
 from bridge.placement import Rule, Rules, built_in, make_rule, suggestion
 from bridge.policy import Policy
 from bridge.publisher import PublishPolicy
@@ -67,6 +68,30 @@ class KubernetesSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
         PositiveSeconds,
         Meta(description="Seconds after which everything is listed anew, whatever the watch says."),
     ] = _TUNING.resync
+
+
+class GuardSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """When so much of a kind is missing that an operator must approve it."""
+
+    enabled: Annotated[
+        bool,
+        Meta(
+            description="Hold a kind of which too much would leave its nodes, whatever the cause,"
+            "\nuntil that is back or `nodecast-bridge approve KIND` lets it go."
+        ),
+    ] = _DEFAULT.guard.enabled
+    share: Annotated[
+        float,
+        Meta(
+            description="More than this share of a kind's placed objects is too much.", ge=0, lt=1
+        ),
+    ] = _DEFAULT.guard.share
+    number: Annotated[int, Meta(description="Fewer objects than this never are.", ge=1)] = (
+        _DEFAULT.guard.number
+    )
+    window: Annotated[
+        PositiveSeconds, Meta(description="Seconds within which what goes is counted together.")
+    ] = _DEFAULT.guard.window
 
 
 class BridgeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -157,6 +182,7 @@ class BridgeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             "In a cluster, version and plural of the kind are discovered where a rule has none."
         ),
     ] = []
+    guard: GuardSettings = msgspec.field(default_factory=GuardSettings)
     kubernetes: KubernetesSettings = msgspec.field(default_factory=KubernetesSettings)
     mqtt: MqttSettings = msgspec.field(default_factory=MqttSettings)
 
@@ -219,6 +245,12 @@ class BridgeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             settle_max=self.settle_max,
             lag=self.lag,
             compress=self.compress,
+            guard=GuardPolicy(
+                enabled=self.guard.enabled,
+                share=self.guard.share,
+                number=self.guard.number,
+                window=self.guard.window,
+            ),
             publish=PublishPolicy(interval=self.interval, repair_rate=self.repair_rate),
         )
 

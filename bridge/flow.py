@@ -78,7 +78,7 @@ class Flow:
 
     def placed(self, kind: KindName) -> int:
         """How many objects of a kind are on at least one node."""
-        return self._placed[kind]
+        return self._placed.get(kind, 0)
 
     # -- what changes it
 

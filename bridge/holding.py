@@ -3,7 +3,9 @@
 Pure: time comes in as monotonic seconds. A kind that the bridge cannot see in full (missing,
 forbidden, listed in part or not at all) is held, and with it every kind whose placement depends on
 it, until `hold` seconds after the cause was seen gone. At a start without a ledger every kind is
-held that long, and so is a kind that the ledger counts and of which nothing is placed.
+held that long, and so is a kind that the ledger counts and of which nothing is placed. A kind of
+which too much is missing is held until that is made good or approved (`bridge.guard`). One that the
+ledger counts and that has no rule any more is held like one of which nothing is placed.
 
 A kind that has become empty is not held but *waits*: what it or a dependent kind lost stays until
 a list made more than `EMPTY_WAIT` later is empty again. A CRD that goes takes its objects with it,
@@ -14,76 +16,86 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from bridge.catalog import Catalog, Delta
+from bridge.guard import Guarded, GuardPolicy, KindGuard
 from bridge.placement import Rules
 from bridge.sources.events import KindStatus, Listed
-from nodecast.names import KindName, ResourceKey, kind_of
+from nodecast.errors import InvalidName, NothingToApprove, UnknownKind
+from nodecast.names import KindName, ResourceKey, kind_of, parse_kind
 
 EMPTY_WAIT = 5.0
-WINDOW = 60.0
-"""Seconds for which an object that is no longer placed still counts as placed in the ledger."""
 
 
 @dataclass(slots=True)
-class KindView:
+class KindState:
     """What is known of one kind. `listed_at`: the newest whole list was asked for then."""
 
+    guard: KindGuard
+    ruled: bool = True
     status: KindStatus | None = None
+    reason: str = ""  # of a status other than OK
+    approved: bool = False  # its absence from the server is meant
     answered_at: float = -math.inf
     listed_at: float = -math.inf
     lost_at: float = -math.inf
     glimpsed: bool = False  # a cause came, and may have gone, since the last update
-    caused: bool = False  # there is a cause to hold it
+    caused: bool = False  # there is a cause of its own to hold it
     cause_at: float = -math.inf  # when one was seen last, or seen gone
-    held: bool = False
+    held_itself: bool = False
+    held: bool = False  # itself, or with a kind that it depends on
     empty_since: float | None = None
     waiting_since: float | None = None
-    ledger_count: int = 0
-    departed: dict[ResourceKey, float] = field(default_factory=dict)  # oldest first
+
+    @property
+    def seen(self) -> bool:
+        """Whether its absences mean something: seen in full, or approved as missing."""
+        return self.status is KindStatus.OK or self.approved
 
     @property
     def in_doubt(self) -> bool:
         """Whether what was there before still counts."""
         return self.held or self.waiting_since is not None
 
-    def forget(self, until: float) -> None:
-        """What departed up to then no longer counts."""
-        while self.departed:
-            key = next(iter(self.departed))
-            if self.departed[key] > until:
-                return
-            del self.departed[key]
-
 
 class Holding:
-    """Keeps the view of every kind and says which are held. One owner thread."""
+    """Keeps the state of every kind and says which are held. One owner thread."""
 
-    def __init__(self, rules: Rules, catalog: Catalog, hold: float) -> None:
+    def __init__(
+        self, rules: Rules, catalog: Catalog, hold: float, guard: GuardPolicy | None = None
+    ) -> None:
         self._rules = rules
         self._catalog = catalog
         self.hold = hold
-        self._kinds = {kind: KindView() for kind in rules.kinds}
+        self._guard = guard or GuardPolicy()
+        self._kinds = {kind: KindState(KindGuard(self._guard)) for kind in rules.kinds}
         self._charged_at: float | None = None
         self._no_ledger = False
         self.held: tuple[KindName, ...] = ()
         self.empty: frozenset[KindName] = frozenset()
         self.waiting: frozenset[KindName] = frozenset()  # those, and the kinds placed through them
 
-    def view(self, kind: KindName) -> KindView:
+    def view(self, kind: KindName) -> KindState:
+        """The state of a kind that has a rule, or that the ledger counts."""
         return self._kinds[kind]
+
+    @property
+    def kinds(self) -> tuple[KindName, ...]:
+        """Those with a rule, and those that the ledger counted without one; by name."""
+        return tuple(sorted(self._kinds))
 
     # -- what happens
 
     def listed(self, event: Listed) -> None:
         """An answer of the source, of whatever status."""
         view = self._kinds[event.kind]
-        view.status = event.status
+        view.status, view.reason = event.status, event.reason
+        view.approved = view.approved and event.status is KindStatus.MISSING
         view.answered_at = max(view.answered_at, event.asked_at)
         if event.status is KindStatus.OK:
             view.listed_at = max(view.listed_at, event.asked_at)
-        else:
+        elif not view.approved:
             view.glimpsed = True
 
     def changed(self, delta: Delta, now: float) -> None:
@@ -91,24 +103,42 @@ class Holding:
         for kind in delta.lost:
             self._kinds[kind].lost_at = now
         for key in delta.departed:
-            self._kinds[kind_of(key)].departed[key] = now
+            self._kinds[kind_of(key)].guard.departed((key,), now)
         for key in delta.arrived:
-            self._kinds[kind_of(key)].departed.pop(key, None)
+            self._kinds[kind_of(key)].guard.arrived((key,))
+        if self._charged_at is None:
+            for view in self._kinds.values():
+                view.guard.forget(now)
 
     def take_charge(self, counts: Mapping[str, int] | None, now: float) -> None:
         """The bridge takes charge; `counts` of the ledger, None or empty without one."""
         self._charged_at = now
         self._no_ledger = not counts
-        for kind, view in self._kinds.items():
-            view.ledger_count = (counts or {}).get(kind, 0)
+        for view in self._kinds.values():
+            view.guard.forget(now)
+        for kind, count in (counts or {}).items():
+            self._counted(kind, count)
         self._cause(
             (
                 kind
                 for kind, view in self._kinds.items()
-                if self._no_ledger or (view.ledger_count and not self._catalog.placed(kind))
+                if self._no_ledger or (view.guard.counted and not self._catalog.placed(kind))
             ),
             now,
         )
+
+    def _counted(self, kind: str, count: int) -> None:
+        """The ledger counts so many of a kind, which may have no rule any more."""
+        view = self._kinds.get(KindName(kind))
+        if view is None and count:
+            try:
+                view = self._kinds[parse_kind(kind)] = KindState(
+                    KindGuard(self._guard), ruled=False, status=KindStatus.OK
+                )
+            except InvalidName:
+                return  # agents refuse it too
+        if view is not None:
+            view.guard.counted = count
 
     def reported(self, keys: Iterable[ResourceKey], now: float) -> None:
         """What an agent has: without a ledger it counts as placed."""
@@ -117,8 +147,47 @@ class Holding:
         for key in keys:
             view = self._kinds.get(kind_of(key))
             if view is not None and not self._catalog.is_placed(key):
-                view.departed.pop(key, None)
-                view.departed[key] = now
+                view.guard.departed((key,), now)
+
+    def check_approval(self, kind: KindName) -> None:
+        """Raises UnknownKind, or NothingToApprove where an approval would change nothing."""
+        view = self._kinds.get(kind)
+        if view is None:
+            raise UnknownKind(f"{kind} has no rule, and the ledger counts none of it")
+        if not self.approvable(kind):
+            raise NothingToApprove(f"nothing to approve: {self._why_not(kind, view)}")
+
+    def approve(self, kind: KindName) -> None:
+        """What is seen of a kind now is what is meant: what keeps it held ends at once, but for
+        kinds that it depends on. One that the server does not know counts as empty until it is
+        served again: its objects are out of the catalog by now."""
+        view = self._kinds[kind]
+        view.approved = view.status is KindStatus.MISSING
+        view.guard.approve()
+        view.caused = view.glimpsed = view.held_itself = False
+        view.waiting_since = None
+        view.empty_since = -math.inf
+
+    def approvable(self, kind: KindName) -> bool:
+        """Whether an approval would change anything: the kind is guarded, missing, or held only
+        because the hold is not over."""
+        view = self._kinds[kind]
+        if self._charged_at is None:
+            return False
+        if view.guard.guarded(self._catalog.placed(kind)):
+            return True
+        missing = view.status is KindStatus.MISSING and not view.approved
+        return missing or (view.held_itself and view.seen)
+
+    def _why_not(self, kind: KindName, view: KindState) -> str:
+        if self._charged_at is None:
+            return "this bridge is not in charge"
+        if not view.seen:
+            return f"{kind} cannot be seen in full ({view.reason or 'no answer yet'})"
+        if view.held:
+            through = sorted(k for k in self._rules.depends_on(kind) if self._kinds[k].held_itself)
+            return f"{kind} is held only with {', '.join(through)}"
+        return f"{kind} is not held"
 
     # -- what follows
 
@@ -127,54 +196,69 @@ class Holding:
         if self._charged_at is None:
             return
         self._cause([k for k, v in self._kinds.items() if v.glimpsed], now)
-        caused = self._cause(self.unseen, now)
+        caused = self.unseen | self._trip(now)
+        self._cause(caused, now)
         for kind, view in self._kinds.items():
             if view.caused and kind not in caused:  # its end is seen now: hold counts from here
                 view.caused, view.cause_at = False, now
-            if view.held and not view.caused and now >= view.cause_at + self.hold:
-                view.held = False
+            if view.held_itself and not view.caused and now >= view.cause_at + self.hold:
+                view.held_itself = False
+        held = self._rules.with_dependents(k for k, v in self._kinds.items() if v.held_itself)
+        for kind, view in self._kinds.items():
+            view.held = kind in held
             self._await_second_list(kind, view, now)
             if not view.in_doubt:
-                view.ledger_count = 0
-                view.forget(now - WINDOW)
-        self.held = tuple(k for k in self._rules.kinds if self._kinds[k].held)
+                view.guard.forget(now)
+        self.held = tuple(sorted(held))
         self.empty = frozenset(k for k, v in self._kinds.items() if v.waiting_since is not None)
         self.waiting = self._rules.with_dependents(self.empty)
 
     @property
     def unseen(self) -> frozenset[KindName]:
         """Kinds that are not seen in full now."""
-        return frozenset(k for k, v in self._kinds.items() if v.status is not KindStatus.OK)
+        return frozenset(k for k, v in self._kinds.items() if not v.seen)
+
+    @property
+    def guarded(self) -> dict[KindName, Guarded]:
+        """The kinds that the removal guard holds, and what is missing of them."""
+        found = {k: v.guard.guarded(self._catalog.placed(k)) for k, v in self._kinds.items()}
+        return {kind: guarded for kind, guarded in found.items() if guarded}
 
     @property
     def vanished(self) -> dict[KindName, int]:
         """How many objects the ledger counts of kinds of which nothing is placed, with nothing in
-        the way of seeing that: they are gone once the hold is over."""
+        the way of seeing that: they are gone once the hold is over, unless the guard holds them."""
         unclear = self._rules.with_dependents(self.unseen)
         return {
-            kind: view.ledger_count
+            kind: view.guard.counted
             for kind, view in self._kinds.items()
-            if view.ledger_count and kind not in unclear and not self._catalog.placed(kind)
+            if view.guard.counted and kind not in unclear and not self._catalog.placed(kind)
         }
 
-    def _cause(self, kinds: Iterable[KindName], now: float) -> frozenset[KindName]:
-        """Hold `kinds` and their dependents as of now."""
-        closure = self._rules.with_dependents(kinds)
-        for kind in closure:
+    def _trip(self, now: float) -> frozenset[KindName]:
+        """The kinds that the removal guard holds now."""
+        return frozenset(
+            kind
+            for kind, view in self._kinds.items()
+            if view.guard.judge(self._catalog.placed(kind), now)
+        )
+
+    def _cause(self, kinds: Iterable[KindName], now: float) -> None:
+        """Hold `kinds` as of now."""
+        for kind in kinds:
             view = self._kinds[kind]
-            view.held = view.caused = True
+            view.held_itself = view.caused = True
             view.glimpsed = False
             view.cause_at = now
-        return closure
 
-    def _await_second_list(self, kind: KindName, view: KindView, now: float) -> None:
-        empty = view.status is KindStatus.OK and not self._catalog.count(kind)
+    def _await_second_list(self, kind: KindName, view: KindState, now: float) -> None:
+        empty = view.ruled and view.status is KindStatus.OK and not self._catalog.count(kind)
         if not empty:
             view.empty_since = view.waiting_since = None
             return
         if view.empty_since is None:
             view.empty_since = now
-        had_some = view.departed or view.ledger_count or self._no_ledger
+        had_some = view.guard.lost_some or self._no_ledger
         if view.waiting_since is not None:
             if view.listed_at > view.waiting_since + EMPTY_WAIT:
                 view.waiting_since = None
@@ -190,10 +274,8 @@ class Holding:
         """Placed objects a kind, for the ledger; empty while that cannot be known."""
         if self._counts_unknown(now):
             return {}
-        return {
-            kind: max(view.ledger_count, self._catalog.placed(kind) + len(view.departed))
-            for kind, view in self._kinds.items()
-        }
+        counts = {k: v.guard.count(self._catalog.placed(k)) for k, v in self._kinds.items()}
+        return {kind: n for kind, n in counts.items() if n or self._kinds[kind].ruled}
 
     def wanted_lists(self, now: float) -> dict[KindName, float]:
         """Kinds that wait for a list, and the second after which it must be asked for."""
@@ -207,10 +289,10 @@ class Holding:
         """When `update` or `wanted_lists` may say something new by time alone."""
         times = [math.inf]
         for view in self._kinds.values():
-            if view.held and not view.caused:
+            if view.held_itself and not view.caused:
                 times.append(view.cause_at + self.hold)
-            if view.departed and not view.in_doubt:
-                times.append(next(iter(view.departed.values())) + WINDOW)
+            if not view.in_doubt:
+                times.append(view.guard.next_forgotten)
             if view.waiting_since is not None and now <= view.waiting_since + EMPTY_WAIT:
                 times.append(view.waiting_since + EMPTY_WAIT + 0.01)
         return min(times)

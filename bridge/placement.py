@@ -174,7 +174,7 @@ class Rules:
 
     def depends_on(self, kind: KindName) -> frozenset[KindName]:
         """The other kinds whose objects decide where objects of `kind` are."""
-        return self._depends[kind]
+        return self._depends.get(kind, frozenset())
 
     def namespaced(self, kind: KindName) -> bool:
         """Whether its objects have a namespace: so do those of a kind without a rule."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from bridge.guard import GuardPolicy
 from bridge.publisher import PublishPolicy
 from nodecast.backoff import Backoff
 
@@ -17,6 +18,7 @@ class Policy:
     settle_max: float = 10.0
     lag: float = 60.0
     compress: bool = True
+    guard: GuardPolicy = field(default_factory=GuardPolicy)
     publish: PublishPolicy = field(default_factory=PublishPolicy)
     again: Backoff = field(default_factory=lambda: Backoff(first=2.0, most=300.0))
     """Pauses between answers to one node, and after what the broker refused."""

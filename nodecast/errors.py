@@ -18,6 +18,8 @@ NodecastError
 │   │   └── NotServed    it has no such kind
 │   ├── Garbled          (there) it said what the API does not say: a list decides
 │   └── Contradiction    (there) it told of objects as new in a way that cannot be: a list decides
+├── UnknownKind          an operator names a kind that this bridge has nothing to do with
+├── NothingToApprove     an operator approves what holds nothing up
 ├── ConfigFileError      the model config file as a whole says nothing: its models stay
 ├── ThreadDied           a thread was ended by what nobody foresaw: this process must start anew
 ├── StoreError           the agent's store cannot be used now (disk full, read-only, locked)
@@ -84,6 +86,14 @@ class SourceError(NodecastError):
 
 class DocumentError(SourceError):
     """A file that is no YAML or JSON that we read, or is too large; says line and column."""
+
+
+class UnknownKind(NodecastError):
+    """A kind without a placement rule, of which the ledger counts nothing either."""
+
+
+class NothingToApprove(NodecastError):
+    """An approval of this kind would change nothing now; says why."""
 
 
 class ConfigFileError(NodecastError):

@@ -6,11 +6,13 @@ import math
 
 import pytest
 
-from bridge.holding import EMPTY_WAIT, WINDOW
+from bridge.guard import GuardPolicy
+from bridge.holding import EMPTY_WAIT
 from bridge.sources.events import KindStatus, Listed
 from tests.support.core import ALONE, OWNER, PART, RULES, Core, key, record
 
 BAD = [KindStatus.MISSING, KindStatus.FORBIDDEN, KindStatus.INCOMPLETE]
+WINDOW = GuardPolicy().window
 
 
 @pytest.fixture
@@ -269,9 +271,9 @@ def test_a_held_kind_keeps_its_count(core: Core) -> None:
 def test_a_kind_held_at_a_start_keeps_the_ledgers_count() -> None:
     core = Core()
     core.put(record("Alone/a"))
-    core.charge({ALONE: 40})
+    core.charge({ALONE: 4})
     core.after(59)
-    assert core.holding.counts(core.now)[ALONE] == 40
+    assert core.holding.counts(core.now)[ALONE] == 4
     core.after(2)
     assert core.holding.counts(core.now)[ALONE] == 0
 

@@ -1,0 +1,74 @@
+"""What there is to say of each kind: whether it is seen, held, guarded, and why.
+
+Pure. For people and for the bridge's API; nothing decides by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from bridge.catalog import Catalog
+from bridge.guard import Guarded
+from bridge.holding import Holding, KindState
+from bridge.placement import Rules
+from nodecast.names import KindName
+
+
+@dataclass(frozen=True, slots=True)
+class KindView:
+    """One kind. `status`: ok, missing, forbidden, incomplete, or unlisted; `reasons`: why it is
+    held, a text each; `approvable`: whether an approval would change anything; `objects`: how many
+    there are, `placed`: how many of them are on a node."""
+
+    kind: KindName
+    status: str
+    held: bool
+    reasons: tuple[str, ...]
+    guarded: Guarded | None
+    approvable: bool
+    objects: int
+    placed: int
+
+
+def kind_views(rules: Rules, catalog: Catalog, holding: Holding, now: float) -> list[KindView]:
+    """Every kind that has a rule, and those without one that the ledger counts; by name."""
+    return [_view(kind, rules, catalog, holding, now) for kind in holding.kinds]
+
+
+def _view(kind: KindName, rules: Rules, catalog: Catalog, holding: Holding, now: float) -> KindView:
+    state, guarded = holding.view(kind), holding.guarded.get(kind)
+    return KindView(
+        kind,
+        state.status.value if state.status else "unlisted",
+        state.held,
+        tuple(_reasons(kind, state, guarded, rules, holding, now)) if state.held else (),
+        guarded,
+        holding.approvable(kind),
+        catalog.count(kind),
+        catalog.placed(kind),
+    )
+
+
+def _reasons(
+    kind: KindName,
+    state: KindState,
+    guarded: Guarded | None,
+    rules: Rules,
+    holding: Holding,
+    now: float,
+) -> Iterator[str]:
+    if not state.seen:
+        yield state.reason or "it was not listed yet"
+    if guarded:
+        why = "" if state.ruled else "it has no rule any more, and "
+        yield (
+            f"{why}{guarded.missing} of its {guarded.placed} placed objects would be on no node"
+            f" any more: `nodecast-bridge approve {kind}` lets them go"
+        )
+    elif state.held_itself and state.seen:
+        left = max(0.0, state.cause_at + holding.hold - now)
+        yield f"it was not seen in full, or seems to be gone: held for {left:.0f} s more"
+    through = sorted(on for on in rules.depends_on(kind) if holding.view(on).held_itself)
+    if through:
+        yield f"it is placed through {', '.join(through)}"
