@@ -18,7 +18,7 @@ from tests.support.wait import eventually
 DATASETS = "Dataset.sedna.io"
 
 
-def relists(it: Informing, within: float = 10.0) -> None:
+def relists(it: Informing, within: float = 20.0) -> None:
     """Ask for a list, and wait until one is told that began after that."""
     called = time.monotonic()
     it.source.relist([DATASETS])

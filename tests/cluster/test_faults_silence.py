@@ -12,9 +12,6 @@ from tests.support.objects import dataset
 from tests.support.rawhttp import HEAD, RawServer, whole
 from tests.support.wait import eventually
 
-NOTICED = QUICK.watch + QUICK.grace + QUICK.backoff.most
-"""Seconds from the last byte until the next request, at the most."""
-
 
 def test_k1_a_watch_without_headers_is_given_up_and_asked_again(tmp_path: Path) -> None:
     with serving(dataset("a", "edge0")) as server:
@@ -23,7 +20,7 @@ def test_k1_a_watch_without_headers_is_given_up_and_asked_again(tmp_path: Path) 
             it.knows("a")
             eventually(lambda: fault.hits == 1)
             server.create(dataset("b", "edge0"))
-            it.knows("a", "b", within=NOTICED + 3)
+            it.knows("a", "b")
             assert len(it.asked("list")) == 1, "it was resumed"
             assert it.log.reasons == [f"{server.url}: silent for too long"]
 
@@ -33,7 +30,7 @@ def test_k1_a_watch_that_is_silent_after_its_headers_is_resumed(tmp_path: Path) 
         it.watching()
         assert server.faults.freeze_watches(WATCHES) == 1
         server.create(dataset("b", "edge0"))
-        it.knows("a", "b", within=NOTICED + 3)
+        it.knows("a", "b")
         assert it.told.gone == []
         assert len(it.asked("list")) == 1
 
@@ -46,7 +43,7 @@ def test_k1_a_stream_that_falls_silent_in_the_middle_is_resumed(tmp_path: Path) 
         server.faults.freeze_watches(WATCHES)
         server.create(dataset("c", "edge0"))
         server.delete("Dataset.sedna.io", "default", "a")
-        it.knows("b", "c", within=NOTICED + 3)
+        it.knows("b", "c")
         last = it.asked("watch")[-1]
         assert int(last.query["resourceVersion"]) > int(
             it.asked("watch")[0].query["resourceVersion"]
@@ -55,7 +52,7 @@ def test_k1_a_stream_that_falls_silent_in_the_middle_is_resumed(tmp_path: Path) 
 
 def test_k1_a_quiet_and_healthy_watch_says_nothing(tmp_path: Path) -> None:
     with serving(dataset("a", "edge0")) as server, informing(server, tmp_path) as it:
-        eventually(lambda: len(it.asked("watch")) >= 4, within=15)
+        eventually(lambda: len(it.asked("watch")) >= 4)
         assert it.log.warnings == []
         assert len(it.asked("list")) == 1
 
@@ -80,7 +77,7 @@ def test_a_watch_that_trickles_is_given_up(tmp_path: Path) -> None:
         serving() as server,
         informing(server, tmp_path, access=Access(str(raw.kubeconfig(tmp_path / "raw")))),
     ):
-        eventually(lambda: sum("watch=" in each for each in raw.asked) >= 2, within=10)
+        eventually(lambda: sum("watch=" in each for each in raw.asked) >= 2)
         over.set()
 
 
@@ -88,7 +85,7 @@ def test_a_list_that_is_never_answered_is_asked_again(tmp_path: Path) -> None:
     with serving(dataset("a", "edge0")) as server:
         server.faults.swallow(LISTS, times=1)
         with informing(server, tmp_path) as it:
-            it.knows("a", within=QUICK.silence + 4)
+            it.knows("a")
             assert it.log.reasons == [f"{server.url}: silent for too long"]
 
 
@@ -97,10 +94,10 @@ def test_a_server_that_is_frozen_as_a_whole_is_given_up_and_found_again(tmp_path
         it.watching()
         server.faults.freeze()
         server.create(dataset("b", "edge0"))
-        eventually(lambda: it.log.reasons, within=NOTICED + 8)
+        eventually(lambda: it.log.reasons)
         assert set(it.log.reasons) == {f"{server.url}: silent for too long"}
         server.faults.thaw()
-        it.knows("a", "b", within=NOTICED + 3)
+        it.knows("a", "b")
         assert it.told.gone == []
 
 

@@ -178,7 +178,7 @@ class Hand:
                 loaded.pop(op.model, None)
         return loaded
 
-    def reported(self, version: tuple[int, int], within: float = 15) -> Report:
+    def reported(self, version: tuple[int, int], within: float = 30) -> Report:
         """Wait for a report of this version."""
 
         def found() -> Report | None:
@@ -189,7 +189,7 @@ class Hand:
         assert report is not None
         return report
 
-    def online(self, within: float = 15) -> Presence:
+    def online(self, within: float = 30) -> Presence:
         """Wait until the agent is there."""
 
         def found() -> Presence | None:

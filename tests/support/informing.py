@@ -155,7 +155,7 @@ class Informing:
             lambda: len(self.server.watches(resource)) >= count, what=f"a watch of {resource}"
         )
 
-    def knows(self, *names: str, within: float = 10.0) -> None:
+    def knows(self, *names: str, within: float = 20.0) -> None:
         """Wait until exactly these objects are known."""
         eventually(
             lambda: self.told.names == set(names),

@@ -31,7 +31,7 @@ class Owner:
     def of(self, kind: type[E]) -> list[E]:
         return [event for event in self.events if isinstance(event, kind)]
 
-    def until(self, condition: Callable[[], Any], within: float = 10.0, what: str = "") -> None:
+    def until(self, condition: Callable[[], Any], within: float = 20.0, what: str = "") -> None:
         """Poll until the condition holds."""
 
         def pumped() -> bool:
@@ -41,7 +41,7 @@ class Owner:
 
         eventually(pumped, within, every=0.001, what=what or f"events so far: {self.events[-5:]}")
 
-    def next(self, kind: type[E], within: float = 10.0) -> E:
+    def next(self, kind: type[E], within: float = 20.0) -> E:
         """The first event of this kind that `next` has not given yet; polls until it is there."""
         taken = self._taken.get(kind, 0)
         self.until(lambda: len(self.of(kind)) > taken, within, what=f"a {kind.__name__}")

@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 def eventually(
-    condition: Callable[[], T], within: float = 10.0, *, every: float = 0.01, what: str = ""
+    condition: Callable[[], T], within: float = 20.0, *, every: float = 0.01, what: str = ""
 ) -> T:
     """Call `condition` until it gives something true, and return that.
 

@@ -13,7 +13,7 @@ from agent.models.watch import ModelsWatch, is_mount_point, look
 from nodecast.errors import NodecastError, ThreadDied
 from tests.support.wait import eventually
 
-WITHIN = 10.0
+WITHIN = 20.0
 
 
 class Seen:
