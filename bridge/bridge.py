@@ -17,6 +17,7 @@ from bridge.backlog import Backlog
 from bridge.catalog import Catalog
 from bridge.charge import LISTING_WAIT, Charge, Identity, Phase
 from bridge.feedback import Feedback
+from bridge.guard_log import GuardLog
 from bridge.holding import Holding
 from bridge.kind_views import KindView, kind_views
 from bridge.listing import Listing
@@ -70,6 +71,7 @@ class Bridge:
         self._port = port
         self._wall_clock = wall_clock
         self._log = SourceLog()
+        self._guard_log = GuardLog()
         self.catalog = Catalog(rules)
         self._backlog = Backlog()
         self.holding = Holding(rules, self.catalog, policy.hold, policy.guard)
@@ -149,17 +151,11 @@ class Bridge:
         Raises UnknownKind, or NothingToApprove.
         """
         self.holding.check_approval(kind)
-        guarded = self.holding.guarded.get(kind)
         if self.holding.view(kind).status is KindStatus.MISSING:
             self._apply(self.catalog.changes(kind, {}), now)
         self.holding.approve(kind)
         self._holding_at = now
-        log.info(
-            "approved: what the source shows of the kind is what is meant",
-            kind=kind,
-            placed=self.catalog.placed(kind),
-            missing=guarded.missing if guarded else 0,
-        )
+        self._guard_log.approved(kind, self.catalog)
 
     # -- the session
 
@@ -285,6 +281,7 @@ class Bridge:
         if self.charge.phase is Phase.LISTING:
             self._finish_listing(now)
         self._update_holding(now)
+        self._guard_log.say(self.holding, self.catalog, self.publisher.nodes, now)
         phase = self.charge.phase
         times = [
             self._holding_at,

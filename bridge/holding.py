@@ -118,14 +118,11 @@ class Holding:
             view.guard.forget(now)
         for kind, count in (counts or {}).items():
             self._counted(kind, count)
-        self._cause(
-            (
-                kind
-                for kind, view in self._kinds.items()
-                if self._no_ledger or (view.guard.counted and not self._catalog.placed(kind))
-            ),
-            now,
+        gone = (
+            k for k, v in self._kinds.items() if v.guard.counted and not self._catalog.placed(k)
         )
+        self._cause(list(self._kinds) if self._no_ledger else list(gone), now)
+        self.update(now)
 
     def _counted(self, kind: str, count: int) -> None:
         """The ledger counts so many of a kind, which may have no rule any more."""

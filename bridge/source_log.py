@@ -70,11 +70,13 @@ class SourceLog:
             kinds=", ".join(f"{kind} {count}" for kind, count in counts.items()) or "none",
             nodes=len(list(catalog.nodes())),
         )
-        for kind, before in holding.vanished.items():
+        guarded = holding.guarded
+        gone = {k: n for k, n in holding.vanished.items() if k not in guarded}
+        for kind, before in gone.items():
             log.warning(
                 "nothing is placed any more of a kind that was: its objects leave their nodes after"
-                " the hold, unless it is seen again. Look at namespace, selector, kubeconfig, or an"
-                " emptied directory",
+                " the hold, unless it is seen again. Look at namespace, selector, kubeconfig, kinds,"
+                " or an emptied directory",
                 kind=kind,
                 placed=before,
                 hold=holding.hold,
@@ -87,6 +89,8 @@ class SourceLog:
             why: dict[str, object] = {"hold": holding.hold} if holding.held else {}
             if unseen := holding.unseen:
                 why["unseen"] = ", ".join(sorted(unseen))
+            if guarded := holding.guarded:
+                why["guarded"] = ", ".join(sorted(guarded))
             log.info("held kinds", held=", ".join(holding.held) or "none", **why)
         if new := holding.empty - self._empty:
             log.info("kinds are empty: a second list decides", kinds=", ".join(sorted(new)))

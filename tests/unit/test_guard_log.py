@@ -1,0 +1,104 @@
+"""What is said of the removal guard, and how often."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from bridge.guard_log import AGAIN, GROWN, GuardLog
+from tests.support.core import ALONE, Core, record
+
+WARNED = "removal guard: too much of a kind would leave the nodes"
+OVER = "removal guard: so much is back that the rest may go once the hold is over"
+
+
+@pytest.fixture
+def core() -> Core:
+    """Twenty objects, on two nodes that were sent them."""
+    core = Core()
+    core.put(*(record(f"Alone/a{n}", "n", *["m"] * (n % 2)) for n in range(20)))
+    core.charge()
+    core.settled()
+    return core
+
+
+@pytest.fixture
+def said(core: Core, caplog: pytest.LogCaptureFixture) -> Iterator[Callable[[], list[Any]]]:
+    """What a look says now: levels, events up to their comma, missing objects and nodes."""
+    log = GuardLog()
+
+    def look() -> list[Any]:
+        caplog.clear()
+        log.say(core.holding, core.catalog, core.publisher.nodes, core.now)
+        return [(r.levelname, r.getMessage().partition(",")[0], *fields(r)) for r in caplog.records]
+
+    def fields(record: Any) -> list[object]:
+        found = record.nodecast_fields
+        return [found[name] for name in ("missing", "placed", "nodes") if name in found]
+
+    with caplog.at_level(logging.INFO):
+        yield look
+
+
+def lose(core: Core, first: int, last: int) -> None:
+    core.remove(*(f"Alone/a{n}" for n in range(first, last)))
+    core.after(0)
+
+
+def test_a_guard_is_said_once_with_how_many_and_again_after_an_hour(
+    core: Core, said: Callable[[], list[Any]]
+) -> None:
+    lose(core, 0, 15)
+    warned = [("WARNING", WARNED, 15, 20, 2)]
+    assert said() == warned
+    core.after(AGAIN - 1)
+    assert said() == []
+    core.after(1)
+    assert said() == warned
+
+
+def test_what_goes_missing_after_it_was_said_is_said_once_more(
+    core: Core, said: Callable[[], list[Any]]
+) -> None:
+    lose(core, 0, 11)
+    said()
+    lose(core, 11, 20)
+    assert said() == []
+    core.after(GROWN)
+    assert said() == [("WARNING", WARNED, 20, 20, 2)]
+    core.after(GROWN)
+    assert said() == []
+
+
+def test_the_end_of_a_guard_is_said_once(core: Core, said: Callable[[], list[Any]]) -> None:
+    lose(core, 0, 15)
+    said()
+    core.put(*(record(f"Alone/a{n}", "n") for n in range(10)))
+    core.after(0)
+    assert said() == [("INFO", OVER, 15)]
+    assert said() == []
+
+
+def test_the_command_that_approves_it_is_said(core: Core, caplog: pytest.LogCaptureFixture) -> None:
+    lose(core, 0, 15)
+    log = GuardLog()
+    log.say(core.holding, core.catalog, {}, core.now)
+    assert caplog.records[-1].nodecast_fields["approve"] == f"nodecast-bridge approve {ALONE}"
+
+
+def test_an_approval_is_said_as_such_and_not_as_a_return(
+    core: Core, caplog: pytest.LogCaptureFixture
+) -> None:
+    lose(core, 0, 15)
+    log = GuardLog()
+    log.say(core.holding, core.catalog, {}, core.now)
+    core.holding.approve(ALONE)
+    caplog.clear()
+    with caplog.at_level(logging.INFO):
+        log.approved(ALONE, core.catalog)
+        core.after(0)
+        log.say(core.holding, core.catalog, {}, core.now)
+    assert [r.getMessage().partition(":")[0] for r in caplog.records] == ["approved"]
