@@ -74,9 +74,9 @@ class SourceLog:
         gone = {k: n for k, n in holding.vanished.items() if k not in guarded}
         for kind, before in gone.items():
             log.warning(
-                "nothing is placed any more of a kind that was: its objects leave their nodes after"
-                " the hold, unless it is seen again. Look at namespace, selector, kubeconfig, kinds,"
-                " or an emptied directory",
+                "nothing is placed any more of a kind that was: its objects leave their nodes"
+                " after the hold, unless it is seen again. Look at namespace, selector, kubeconfig,"
+                " kinds, or an emptied directory",
                 kind=kind,
                 placed=before,
                 hold=holding.hold,
