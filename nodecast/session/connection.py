@@ -30,17 +30,17 @@ from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from nodecast.errors import SessionError
 from nodecast.log import logger
-from nodecast.session.events import PACKET_TOO_LARGE, Outgoing, Received, Subscription
+from nodecast.session.events import Outgoing, Received, Subscription
 from nodecast.session.limits import Sign
 from nodecast.session.link import Answered, Ended, Granted, Happening, Opened
 from nodecast.session.packets import connect_properties, publish_properties, will_properties
+from nodecast.session.reasons import end_reason, end_sign, unfit
 from nodecast.session.settings import MqttSettings
 
 log = logger(__name__)
 
 _LARGEST_WINDOW = 65_535
 _READS_AT_A_TIME = 64
-_UNSPECIFIED, _MALFORMED, _PROTOCOL_ERROR, _TAKEN_OVER = 0x80, 0x81, 0x82, 0x8E
 
 PAHO_ERRORS = (
     MQTTException,
@@ -65,6 +65,8 @@ class Connection:
         self._client = client
         self._fd = -1
         self._last_in = self._last_out = time.monotonic()
+        self._receiving_at = -math.inf
+        self._pinged = False
         self._left = False
         client.on_connect = self._on_connect
         client.on_disconnect = self._on_disconnect
@@ -77,6 +79,10 @@ class Connection:
     @property
     def fd(self) -> int:
         return self._fd
+
+    @property
+    def receiving_at(self) -> float:
+        return self._receiving_at
 
     @property
     def wants_write(self) -> bool:
@@ -111,6 +117,7 @@ class Connection:
         return mid
 
     def read(self) -> None:
+        already = len(self.happened)
         try:
             for _ in range(_READS_AT_A_TIME):
                 before = len(self.happened)
@@ -120,7 +127,16 @@ class Connection:
         except PAHO_ERRORS as error:
             self._fail("reading", error)
         self._last_in = time.monotonic()
+        if len(self.happened) == already:
+            self._received_a_part()
         self._notice_end()
+
+    def _received_a_part(self) -> None:
+        """Bytes came that say nothing yet: of a large packet, or the answer to a ping."""
+        if self._pinged:
+            self._pinged = False
+        else:
+            self._receiving_at = self._last_in
 
     def write(self) -> None:
         try:
@@ -141,6 +157,7 @@ class Connection:
             self._client.loop_misc()
         except PAHO_ERRORS as error:
             self._fail("testing the link", error)
+        self._pinged = True
         self._last_in = self._last_out = time.monotonic()
         self._notice_end()
 
@@ -194,7 +211,10 @@ class Connection:
     ) -> None:
         limit = getattr(said, "MaximumPacketSize", None)
         window = getattr(said, "ReceiveMaximum", _LARGEST_WINDOW)
-        self.happened.append(Opened(code.value, str(code), limit, window))
+        value, reason = code.value, str(code)
+        if value < 0x80:
+            value, reason = unfit(said) or (value, reason)
+        self.happened.append(Opened(value, reason, limit, window))
 
     def _on_disconnect(
         self,
@@ -205,7 +225,7 @@ class Connection:
         _said: Properties | None,
     ) -> None:
         by_broker = flags.is_disconnect_packet_from_server
-        self._end(_reason(code, by_broker), _sign(code.value, by_broker))
+        self._end(end_reason(code, by_broker), end_sign(code.value, by_broker))
 
     def _on_publish(
         self, _client: Client, _u: Any, mid: int, code: ReasonCode, _said: Properties
@@ -233,26 +253,6 @@ class Connection:
 
 def _queue_only(_client: Client, _userdata: Any, _socket: Any) -> None:
     """With this callback set, paho queues what it is given and leaves the writing to `write`."""
-
-
-def _reason(code: ReasonCode, by_broker: bool) -> str:
-    if by_broker:
-        return f"the broker ended the connection: {code} (0x{code.value:02x})"
-    if code.value == _UNSPECIFIED:
-        return "the connection was closed or reset without a reason"
-    return f"{code} (0x{code.value:02x})"
-
-
-def _sign(code: int, by_broker: bool) -> Sign:
-    if code == _TAKEN_OVER:
-        return Sign.TAKEN_OVER
-    if by_broker:
-        if code in (_MALFORMED, _PROTOCOL_ERROR):
-            return Sign.CLOSED
-        return Sign.TOO_LARGE if code == PACKET_TOO_LARGE else Sign.UNRELATED
-    if code == _PROTOCOL_ERROR:
-        return Sign.TOO_LARGE
-    return Sign.CLOSED if code == _UNSPECIFIED else Sign.UNRELATED
 
 
 def connect(settings: MqttSettings, client_id: str, will: Outgoing | None) -> Connection:

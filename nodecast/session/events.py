@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 PACKET_TOO_LARGE = 0x95
 """The reason code of MQTT 5 §2.4 for a packet above the receiver's limit."""
+RETAIN_NOT_SUPPORTED, QOS_NOT_SUPPORTED = 0x9A, 0x9B
+"""The reason codes of a broker without what we need of it (MQTT 5 §3.2.2.2)."""
 NOT_AUTHORIZED = 0x87
 """The reason code for a topic that the broker's rules close to this client."""
 

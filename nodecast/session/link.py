@@ -60,6 +60,10 @@ class Link(Protocol):
         """The socket, open or not any more."""
 
     @property
+    def receiving_at(self) -> float:
+        """When a part of a packet came last (monotonic seconds); -inf: never."""
+
+    @property
     def wants_write(self) -> bool:
         """Whether bytes wait for the socket to take them."""
 

@@ -38,6 +38,11 @@ class Sending:
         """Bytes of the largest PUBLISH that may be sent now; None: no limit is known."""
         return self._limits.limit
 
+    @property
+    def waiting_since(self) -> float:
+        """Since when the next answer has been due; inf: none is."""
+        return self._window.waiting_since
+
     def connected(self, limit: int | None, window: int) -> int:
         """A new connection, as its CONNACK has it; the window that holds for it."""
         self._limits.connected(limit)
@@ -69,9 +74,9 @@ class Sending:
                 return
             window.sent(mid, entry, now)
 
-    def answered(self, answer: Answered) -> Acknowledged | Refused | None:
+    def answered(self, answer: Answered, now: float) -> Acknowledged | Refused | None:
         """What a PUBACK means for its publish; None for a packet that is none of ours."""
-        entry = self._window.answered(answer.mid)
+        entry = self._window.answered(answer.mid, now)
         if entry is None:
             return None
         if answer.code < 0x80:

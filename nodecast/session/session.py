@@ -33,7 +33,7 @@ from nodecast.session.events import (
     Subscription,
 )
 from nodecast.session.limits import Sign
-from nodecast.session.link import Answered, Connect, Granted, Happening, Link, Opened
+from nodecast.session.link import Answered, Connect, Ended, Granted, Happening, Link, Opened
 from nodecast.session.reconnect import Reconnect
 from nodecast.session.sending import Sending
 from nodecast.session.settings import MqttSettings
@@ -41,6 +41,9 @@ from nodecast.session.subscribing import Subscribing
 from nodecast.session.waiting import Waiter
 
 log = logger(__name__)
+
+_STILL_COMING = 10.0
+"""Seconds: while parts of a large packet come at this pace, what is behind it is not late."""
 
 
 class Session:
@@ -141,7 +144,8 @@ class Session:
         if not self._up or self._link is None:
             raise SessionError("not connected to the broker: subscribe after Connected")
         if filters:
-            self._subscribing.begin(self._link, filters, token, self._sending.limit)
+            limit, now = self._sending.limit, self._clock()
+            self._subscribing.begin(self._link, filters, token, limit, now)
         else:
             self._events.append(Subscribed(token, ()))
 
@@ -220,8 +224,14 @@ class Session:
         if self._link is None:
             return float("inf") if self._connector.busy else self._reconnect.due
         if self._up:
-            return now + self._link.tick_in()
+            return min(now + self._link.tick_in(), self._answer_due(self._link))
         return self._opened_at + self._settings.connect_timeout
+
+    def _answer_due(self, link: Link) -> float:
+        """When a broker that has not answered by then will not: the packet or its answer is lost,
+        however well the link looks."""
+        since = min(self._sending.waiting_since, self._subscribing.waiting_since)
+        return max(since + self._settings.answer_timeout, link.receiving_at + _STILL_COMING)
 
     def _exchange(self, wait: float) -> None:
         link = self._link
@@ -238,18 +248,23 @@ class Session:
         happened = link.happened
         while happened and self._link is link:
             self._handle(happened.popleft())
+        if self._up and not ready.readable and self._clock() >= self._answer_due(link):
+            self._end("the broker did not answer a publish or subscribe in time", Sign.UNRELATED)
 
     def _handle(self, what: Happening) -> None:
-        if isinstance(what, Answered):
-            self._tell(self._sending.answered(what))
+        if isinstance(what, Ended):
+            self._end(what.reason, what.sign)
+        elif isinstance(what, Opened) is self._up:
+            order = "a second CONNACK" if self._up else "a packet before its CONNACK"
+            self._end(f"the broker broke the protocol: {order}", Sign.UNRELATED)
+        elif isinstance(what, Answered):
+            self._tell(self._sending.answered(what, self._clock()))
         elif isinstance(what, Received):
             self._events.append(what)
         elif isinstance(what, Granted):
             self._tell(self._subscribing.answered(what))
-        elif isinstance(what, Opened):
-            self._opened(what)
         else:
-            self._end(what.reason, what.sign)
+            self._opened(what)
 
     def _tell(self, event: Event | None) -> None:
         """An answer of the broker: the connection has proved itself."""

@@ -65,6 +65,12 @@ class MqttSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         PositiveSeconds,
         Meta(description="Seconds until a connection attempt without an answer is given up."),
     ] = 10.0
+    answer_timeout: Annotated[
+        PositiveSeconds,
+        Meta(
+            description="Seconds without the answer to a publish or subscribe until the link ends."
+        ),
+    ] = 120.0
     drain: Annotated[
         Seconds,
         Meta(description="Seconds a stop may wait for acknowledgements that are due."),

@@ -6,6 +6,7 @@ packet limit too; its answer is one all the same. No I/O of its own. One owner t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -20,6 +21,7 @@ log = logger(__name__)
 @dataclass(slots=True)
 class _Pending:
     token: object
+    since: float
     packets: int = 0
     refused: list[str] = field(default_factory=list)
 
@@ -32,11 +34,22 @@ class Subscribing:
     def __init__(self) -> None:
         self._asked: dict[int, tuple[_Pending, tuple[str, ...]]] = {}
 
+    @property
+    def waiting_since(self) -> float:
+        """When the oldest subscribe without an answer was begun; inf: there is none."""
+        oldest = next(iter(self._asked.values()), None)
+        return math.inf if oldest is None else oldest[0].since
+
     def begin(
-        self, link: Link, filters: Sequence[Subscription], token: object, limit: int | None
+        self,
+        link: Link,
+        filters: Sequence[Subscription],
+        token: object,
+        limit: int | None,
+        now: float,
     ) -> None:
         """Queue the packets. Raises SessionError for a filter that is none."""
-        pending = _Pending(token)
+        pending = _Pending(token, now)
         for part in _parts(filters, limit):
             mid = link.subscribe(part)
             if mid is not None:

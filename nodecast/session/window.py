@@ -9,6 +9,7 @@ clock, no I/O. One owner thread.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -28,12 +29,18 @@ class Entry(NamedTuple):
 class Window:
     """The queue of a connection and what it has in flight."""
 
-    __slots__ = ("_flying", "_queue", "size")
+    __slots__ = ("_flying", "_queue", "size", "waiting_since")
 
     def __init__(self) -> None:
         self.size = 0
         self._queue: deque[Entry] = deque()
         self._flying: dict[int, tuple[Entry, float]] = {}
+        self.waiting_since = math.inf
+        """Since when the answer to the oldest has been the next to come; inf: none is due.
+
+        Answers come in the order of the publishes (MQTT 5 §4.6), so a full window on a slow link
+        is not late as long as it moves.
+        """
 
     def free(self, alone_above: int | None) -> int:
         """How many more publishes fit now.
@@ -74,11 +81,16 @@ class Window:
 
     def sent(self, mid: int, entry: Entry, now: float) -> None:
         """`entry` went out at `now` as packet `mid`."""
+        if not self._flying:
+            self.waiting_since = now
         self._flying[mid] = (entry, now)
 
-    def answered(self, mid: int) -> Entry | None:
+    def answered(self, mid: int, now: float) -> Entry | None:
         """The publish that packet `mid` was; None when it is none of ours."""
+        oldest = next(iter(self._flying), None)
         flown = self._flying.pop(mid, None)
+        if mid == oldest:
+            self.waiting_since = now if self._flying else math.inf
         return None if flown is None else flown[0]
 
     def flights(self, now: float) -> Sequence[Flight]:
@@ -93,5 +105,6 @@ class Window:
         tokens = [entry.token for entry, _ in self._flying.values()]
         tokens += [entry.token for entry in self._queue]
         self._flying.clear()
+        self.waiting_since = math.inf
         self._queue.clear()
         return tokens

@@ -64,7 +64,7 @@ class Run:
         for mid in range(answered + 1, len(link.sent) + 1):
             if wire_size(link.sent[mid]) > self.limit:
                 return None
-            self._settle(self.sending.answered(Answered(mid, 0, "")))
+            self._settle(self.sending.answered(Answered(mid, 0, ""), 0.0))
         return len(link.sent)
 
     def _died(self, link: FakeLink, sign: Sign) -> None:

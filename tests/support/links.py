@@ -21,12 +21,17 @@ class FakeLink:
         self.subscribed: dict[int, Sequence[Subscription]] = {}
         self.left = False
         self.dropped = False
+        self.received_a_part_at = float("-inf")
         self._near, self._far = socket.socketpair()
         self._mid = 0
 
     @property
     def fd(self) -> int:
         return self._near.fileno()
+
+    @property
+    def receiving_at(self) -> float:
+        return self.received_a_part_at
 
     @property
     def wants_write(self) -> bool:

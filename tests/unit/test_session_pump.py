@@ -462,3 +462,72 @@ def test_a_connection_that_the_owner_gives_up_again_and_again_comes_at_growing_p
         stage.owner.next(Lost)
         pauses.append(stage.session._reconnect.due - stage.clock.now)
     assert pauses == [1.0, 2.0, 4.0, 8.0]
+
+
+def test_an_answer_is_late_by_the_time_it_has_been_the_next_to_come(stage: Stage) -> None:
+    """A full window on a slow link is not late as long as it moves."""
+    link = stage.up()
+    messages = [message(f"t/{i}") for i in range(3)]
+    for token, each in enumerate(messages):
+        stage.session.publish(each, token)
+    stage.poll()
+    for token, each in enumerate(messages):
+        stage.clock.now += 119
+        stage.poll()
+        link.answer(each)
+        assert stage.owner.next(Acknowledged) == Acknowledged(token)
+    stage.session.publish(message("late"), "late")
+    stage.poll()
+    stage.clock.now += 119
+    stage.poll()
+    assert stage.session.connected
+    stage.clock.now += 1
+    lost = stage.owner.next(Lost)
+    assert "did not answer" in lost.reason
+    assert lost.unacknowledged == ("late",)
+
+
+def test_an_answer_behind_a_large_message_that_still_comes_in_is_not_late(stage: Stage) -> None:
+    link = stage.up()
+    stage.session.publish(message("a"), "a")
+    stage.session.subscribe([Subscription("b")], "b")
+    for _ in range(30):
+        stage.clock.now += 9
+        link.received_a_part_at = stage.clock.now
+        stage.poll()
+    assert stage.session.connected
+    stage.clock.now += 10
+    assert stage.owner.next(Lost).unacknowledged == ("a",)
+
+
+def test_a_link_without_anything_to_answer_stays(stage: Stage) -> None:
+    link = stage.up()
+    stage.session.publish(message("a"), "a")
+    stage.session.subscribe([Subscription("b")], "b")
+    stage.poll()
+    (sent,) = link.sent.values()
+    link.answer(sent)
+    (asked,) = link.subscribed
+    link.happened.append(Granted(asked, (1,)))
+    stage.poll()
+    stage.clock.now += 100_000
+    stage.poll()
+    assert stage.session.connected
+
+
+def test_connections_that_do_not_last_come_at_growing_pauses_though_each_proved_itself(
+    stage: Stage,
+) -> None:
+    """A broker that throws us out as soon as we say much: 0x96, 0x97, an administrator."""
+    pauses = []
+    for lived in (1, 1, 1, 1, 31):
+        link = stage.up()
+        each = message("a")
+        stage.session.publish(each, 1)
+        stage.poll()
+        link.answer(each)
+        stage.owner.next(Acknowledged)
+        stage.clock.now += lived
+        stage.down(link, Sign.UNRELATED)
+        pauses.append(stage.session._reconnect.due - stage.clock.now)
+    assert pauses == [1.0, 2.0, 4.0, 8.0, 1.0]

@@ -29,7 +29,7 @@ def send_all(made: Window, alone_above: int | None) -> list[object]:
 def test_messages_go_in_order_up_to_the_window() -> None:
     made = window(("a", 1), ("b", 2), ("c", 3), size=2)
     assert send_all(made, None) == [0, 1]
-    made.answered(0)
+    made.answered(0, 0.0)
     assert send_all(made, None) == [2]
 
 
@@ -38,7 +38,7 @@ def test_free_counts_what_flies_and_what_waits() -> None:
     assert made.free(None) == 2
     send_all(made, None)
     assert made.free(None) == 2
-    made.answered(1)
+    made.answered(1, 0.0)
     assert made.free(None) == 3
 
 
@@ -49,9 +49,9 @@ def test_free_is_never_below_zero() -> None:
 def test_a_suspect_goes_only_alone_and_nothing_follows_it() -> None:
     made = window(("big", 900), ("small", 10), ("other", 20))
     assert send_all(made, 100) == [1, 2]
-    made.answered(1)
+    made.answered(1, 0.0)
     assert send_all(made, 100) == []
-    made.answered(2)
+    made.answered(2, 0.0)
     assert send_all(made, 100) == [0]
     made.add(Entry(message("late"), 9, 5))
     assert send_all(made, 100) == []
@@ -65,9 +65,9 @@ def test_the_smallest_suspect_goes_first() -> None:
 def test_messages_of_one_topic_keep_their_order_though_the_first_is_a_suspect() -> None:
     made = window(("ops", 900), ("ops", 10), ("other", 500))
     assert send_all(made, 100) == [2]
-    made.answered(2)
+    made.answered(2, 0.0)
     assert send_all(made, 100) == [0]
-    made.answered(0)
+    made.answered(0, 0.0)
     assert send_all(made, 900) == [1]
 
 
@@ -106,7 +106,7 @@ def test_every_message_goes_once_suspects_alone_and_topics_in_order(
         assert len(flying) <= size
         if any(sizes[token][1] > alone_above for token in flying):
             assert len(flying) == 1
-        made.answered(flying.pop(rng.randrange(len(flying))))  # type: ignore[attr-defined]
+        made.answered(flying.pop(rng.randrange(len(flying))), 0.0)  # type: ignore[attr-defined]
     assert sorted(order) == list(range(len(sizes)))
     for topic in "abc":
         of_topic = [token for token in order if sizes[token][0] == topic]
