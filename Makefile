@@ -13,7 +13,7 @@ MOVED := $(if $(filter $(CURDIR),$(shell cat $(INSTALLED) 2>/dev/null)),,moved)
 JOBS ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: moved help setup broker unit-checker base-builder check format test bench demo clean
+.PHONY: moved help setup broker unit-checker base-builder fault-tools check format test bench demo clean
 
 help: ## say what each target does
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,6 +35,12 @@ unit-checker:
 base-builder:
 	@tools/need kubectl kubernetes-client
 
+# What the tests of faults are done with: a false clock, and the ways in which people write a file.
+fault-tools:
+	@tools/need faketime faketime
+	@tools/need rsync rsync
+	@tools/need ex vim-tiny
+
 check: $(INSTALLED) ## lint, format, types, layering
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -45,7 +51,7 @@ format: $(INSTALLED) ## format the code, and mend what the linter can mend
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-test: $(INSTALLED) unit-checker base-builder broker ## run every test (ARGS='tests/unit -k settle' for some)
+test: $(INSTALLED) unit-checker base-builder fault-tools broker ## run every test (ARGS='tests/unit -k settle' for some)
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(ARGS)
 
 bench: $(INSTALLED) broker ## run the benchmarks and print their table

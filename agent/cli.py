@@ -190,7 +190,7 @@ def _check_models(settings: AgentSettings) -> bool:
         print(f"models       {path}: {error}")
         return False
     print(f"models       {path}: {len(reading_.entries)} models")
-    for problem in reading_.problems:
+    for problem in reading_.texts():
         print(f"             {problem}")
     return not reading_.problems
 

@@ -33,7 +33,7 @@ def locked(state_dir: Path, sleep: Callable[[float], None] = time.sleep) -> Iter
         raise _unusable(state_dir, error) from error
     try:
         for attempt in range(_TRIES):
-            if take(descriptor):
+            if _taken(descriptor, state_dir):
                 break
             if attempt == _TRIES - 1:
                 raise StateDirInUse(
@@ -44,6 +44,13 @@ def locked(state_dir: Path, sleep: Callable[[float], None] = time.sleep) -> Iter
         yield
     finally:
         os.close(descriptor)
+
+
+def _taken(descriptor: int, state_dir: Path) -> bool:
+    try:
+        return take(descriptor)
+    except OSError as error:  # the file system has no locks, or does not answer
+        raise _unusable(state_dir, error) from error
 
 
 def _unusable(state_dir: Path, error: OSError) -> StoreError | SettingsError:
@@ -73,6 +80,8 @@ def agent_runs(state_dir: Path) -> bool:
         return False
     try:
         return not take(descriptor, fcntl.LOCK_SH)
+    except OSError as error:
+        raise StoreError(f"{state_dir / FILE} cannot be locked: {error.strerror}") from error
     finally:
         os.close(descriptor)
 

@@ -141,6 +141,6 @@ def _orphan(key: ResourceKey, value: dict[str, Any]) -> OrphanFile | None:
 def failed(error: ApplyError) -> Retry | Refused:
     """What an error of the tree means for the work on a resource."""
     cause = error.__cause__
-    if isinstance(cause, OSError) and cause.errno in (errno.ENAMETOOLONG, errno.EFBIG):
+    if isinstance(cause, OSError) and cause.errno == errno.ENAMETOOLONG:
         return Refused(error.reason, str(error))
     return Retry(error.reason, str(error))

@@ -120,8 +120,15 @@ class Tree:
             return False
 
     def write_stamp(self, content: bytes) -> None:
+        """Replace the stamp. On a full disk it is written over in place: a removal must need no
+        room. If that is cut short, the stamp does not read, which a start takes for a doubt."""
         with self._doing("write", STAMP), self._root() as root:
-            self._replace_at(root, STAMP, content)
+            try:
+                self._replace_at(root, STAMP, content)
+            except OSError as error:
+                if error.errno not in (errno.ENOSPC, errno.EDQUOT) or not self.has_stamp():
+                    raise
+                self._overwrite_at(root, STAMP, content)
             self._sync(root)
 
     def scan(self) -> Iterator[TreePath]:
@@ -212,6 +219,14 @@ class Tree:
         except OSError:
             _drop_temporary(directory)
             raise
+
+    def _overwrite_at(self, directory: int, name: str, content: bytes) -> None:
+        """Put `content` into the file `name`, which is there."""
+        descriptor = os.open(name, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
+        with open(descriptor, "wb", buffering=0):
+            _write_all(descriptor, content)
+            os.ftruncate(descriptor, len(content))
+            self._sync(descriptor)
 
     def _unlink(self, directory: int, path: TreePath) -> None:
         try:

@@ -20,6 +20,11 @@ from nodecast.errors import ConfigFileError, InvalidQuantity, ObjectError
 
 MAX_BYTES = 8 * 1024 * 1024
 """Of the file: four times it, as a ModelSet, is still a message that every receiver reads."""
+MAX_VALUES = 1_000_000
+"""Of the file, counted by its commas and opening brackets: ten times a node's share of models, and
+few enough that whatever they are, reading them takes seconds and some 100 MB."""
+MAX_PROBLEMS = 1000
+"""Problems that are told one by one; the rest is counted."""
 MAX_NAME = 253
 """Bytes of a model name in UTF-8: as long as a Kubernetes name, and short enough for one path part
 with room for an ending, which is what consumers make of it."""
@@ -47,11 +52,18 @@ class EntryProblem:
 
 @dataclass(frozen=True, slots=True)
 class ConfigReading:
-    """What a readable file says. `keep`: models whose entry is bad, which keep what they had."""
+    """What a readable file says. `keep`: models whose entry is bad, which keep what they had;
+    `untold`: how many problems there are beyond `problems`."""
 
     entries: Mapping[str, Spec] = field(default_factory=dict)
     problems: tuple[EntryProblem, ...] = ()
+    untold: int = 0
     keep: frozenset[str] = frozenset()
+
+    def texts(self) -> tuple[str, ...]:
+        """The problems in words, one a line."""
+        told = tuple(map(str, self.problems))
+        return (*told, f"and {self.untold} more") if self.untold else told
 
 
 class _Twice(dict[str, Any]):
@@ -74,10 +86,10 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def read_config(raw: bytes) -> ConfigReading:
     """The models in the bytes of a config file.
 
-    Raises ConfigFileError when the bytes are no JSON array of at most MAX_BYTES.
+    Raises ConfigFileError when the bytes are no JSON array within MAX_BYTES and MAX_VALUES.
     """
     entries: dict[str, Spec] = {}
-    problems: list[EntryProblem] = []
+    problems = _Problems()
     keep: set[str] = set()
     seen: dict[str, int] = {}
     for index, value in enumerate(_array(raw)):
@@ -86,24 +98,40 @@ def read_config(raw: bytes) -> ConfigReading:
             name = _name(value)
             if name in seen:
                 reason = f"the name is at [{seen[name]}] too; the last entry counts"
-                problems.append(EntryProblem(index, name, reason))
+                problems.add(index, name, reason)
             seen[name] = index
             _check_keys(value)
             entries[name] = _spec(value)
             keep.discard(name)
         except ObjectError as error:
-            problems.append(EntryProblem(index, name, str(error)))
+            problems.add(index, name, str(error))
             if name is not None:
                 entries.pop(name, None)
                 keep.add(name)
             elif isinstance(value, _Twice):
                 keep.update(value.names - entries.keys())
-    return ConfigReading(entries, tuple(problems), frozenset(keep))
+    return ConfigReading(entries, tuple(problems.told), problems.untold, frozenset(keep))
+
+
+class _Problems:
+    """Problems as they are found, so many that a file of nothing else fits into memory."""
+
+    def __init__(self) -> None:
+        self.told: list[EntryProblem] = []
+        self.untold = 0
+
+    def add(self, index: int, name: str | None, reason: str) -> None:
+        if len(self.told) < MAX_PROBLEMS:
+            self.told.append(EntryProblem(index, name, reason))
+        else:
+            self.untold += 1
 
 
 def _array(raw: bytes) -> list[Any]:
     if len(raw) > MAX_BYTES:
         raise ConfigFileError(f"larger than {MAX_BYTES} bytes")
+    if sum(map(raw.count, (b",", b"[", b"{"))) > MAX_VALUES:
+        raise ConfigFileError(f"more than {MAX_VALUES} values")
     if not raw.strip():
         raise ConfigFileError("empty; no models at all are written []")
     try:

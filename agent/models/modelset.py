@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 import msgspec
 
-from agent.models.configfile import ConfigReading, EntryProblem
+from agent.models.configfile import ConfigReading
 from agent.models.outbox import Held, Outbox
 from agent.models.spec import UNKNOWN, Spec
 from nodecast.messages import ConfigState, ModelEntry, ModelSet, RecentOp
@@ -22,11 +22,11 @@ _MAX_MESSAGE = 300  # characters of one entry's problem
 NOTHING_READ = ConfigReading()
 
 
-def describe(problems: Iterable[EntryProblem]) -> str:
+def describe(reading: ConfigReading) -> str:
     """What is wrong with the entries of a file, short enough for a message."""
-    every = [str(each)[:_MAX_MESSAGE] for each in problems]
-    rest = len(every) - SHOWN_PROBLEMS
-    return "; ".join(every[:SHOWN_PROBLEMS]) + (f"; and {rest} more" if rest > 0 else "")
+    told = [str(each)[:_MAX_MESSAGE] for each in reading.problems[:SHOWN_PROBLEMS]]
+    rest = len(reading.problems) + reading.untold - len(told)
+    return "; ".join(told) + (f"; and {rest} more" if rest > 0 else "")
 
 
 def model_set(

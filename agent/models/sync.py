@@ -96,7 +96,7 @@ class ModelSync:
         """What is wrong with entries of a config file that reads, each told for itself."""
         if self._config.state != "ok":
             return ()
-        return tuple(str(each) for each in self._reading.problems)
+        return self._reading.texts()
 
     def model_set(self) -> ModelSet:
         """The ModelSet of this moment."""
@@ -139,7 +139,7 @@ class ModelSync:
             log.warning(f"model config {state}", path=self._config.path, reason=message)
 
     def _take(self, reading: ConfigReading, startup: bool) -> None:
-        message = describe(reading.problems)
+        message = describe(reading)
         self._config = ConfigState(path=self._config.path, state="ok", message=message)
         self._said.over("config")
         if reading.problems and self._said.new("problems", message):

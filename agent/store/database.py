@@ -31,6 +31,8 @@ KEPT_BAD = 3
 META = "CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;"
 # SQLITE_ERROR: our own statements do not fit the tables, so they are not the tables we made.
 _BROKEN = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR})
+# `-journal`: a power loss while the store was made leaves one, which SQLite would play back.
+_COMPANIONS = ("-wal", "-shm", "-journal")
 _LARGE = 256 * 1024  # bytes of a transaction that may fill a disk
 _MARGIN = 1024 * 1024  # bytes that a large transaction leaves to the small ones after it
 _PRIMARY = 0xFF  # an extended result code holds its primary code in the low byte
@@ -113,7 +115,8 @@ def _check_room(connection: sqlite3.Connection, what: str, size: int) -> None:
         log.debug("room not known", path=path, error=error)
         return
     needed = 2 * size + _MARGIN
-    if disk.f_bavail * disk.f_frsize < needed:
+    # Some file systems (of FUSE) say nothing of their size: all is zero.
+    if disk.f_blocks and disk.f_bavail * disk.f_frsize < needed:
         raise StoreError(
             f"cannot {what}: it needs {needed} bytes of room on the disk of {path}; free some"
             " space; it is tried again"
@@ -266,7 +269,7 @@ def write_store_id(connection: sqlite3.Connection, store: str) -> None:
 
 def _beside(path: Path) -> list[Path]:
     """The files that belong to the database at `path` and are there."""
-    return [p for p in (path.with_name(path.name + end) for end in ("-wal", "-shm")) if p.exists()]
+    return [p for p in (path.with_name(path.name + end) for end in _COMPANIONS) if p.exists()]
 
 
 def set_aside(path: Path) -> Path:
@@ -284,7 +287,7 @@ def set_aside(path: Path) -> Path:
             path.rename(target)
         for old in sorted(_bad_numbers(path))[:-KEPT_BAD]:
             for each in path.parent.glob(f"{path.name}.bad-{old}*"):
-                if each.name.removeprefix(f"{path.name}.bad-{old}") in ("", "-wal", "-shm"):
+                if each.name.removeprefix(f"{path.name}.bad-{old}") in ("", *_COMPANIONS):
                     each.unlink()
         _sync_directory(path.parent)
     except OSError as error:

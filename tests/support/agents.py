@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
@@ -47,8 +46,11 @@ class AgentProcess:
             "mqtt_reconnect_max": 0.5,
             **settings,
         }
+        self.piped_log = False
+        """The log goes through a pipe: then it is written whatever becomes of the agent's files."""
+        self.command = COMMAND
         self._process: subprocess.Popen[bytes] | None = None
-        self._notify: socket.socket | None = None
+        self._logging: subprocess.Popen[bytes] | None = None
 
     @property
     def environment(self) -> dict[str, str]:
@@ -64,15 +66,18 @@ class AgentProcess:
 
     def start(self, environ: Mapping[str, str] | None = None) -> AgentProcess:
         assert self._process is None
-        with (self.root / "agent.log").open("ab") as output:
+        with (self.root / "agent.log").open("ab") as file:
             self._process = subprocess.Popen(
-                [*COMMAND, "run"],
+                [*self.command, "run"],
                 env=self.environment | dict(environ or {}),
                 cwd=self.root,
                 stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
+                stdout=subprocess.PIPE if self.piped_log else file,
+                stderr=subprocess.STDOUT,
             )
+            if self._process.stdout is not None:
+                self._logging = subprocess.Popen(["cat"], stdin=self._process.stdout, stdout=file)
+                self._process.stdout.close()
         return self
 
     @property
@@ -84,8 +89,7 @@ class AgentProcess:
         """SIGKILL: as good as a loss of power for the process."""
         if self._process is not None:
             self._process.kill()
-            self._process.wait(10)
-            self._process = None
+            self.wait(10)
 
     def stop(self, within: float = 20.0) -> int:
         """SIGTERM; the exit code."""
@@ -98,12 +102,15 @@ class AgentProcess:
         assert self._process is not None
         code = self._process.wait(within)
         self._process = None
+        if self._logging is not None:
+            self._logging.wait(within)
+            self._logging = None
         return code
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """A command of the agent on its directories."""
         return subprocess.run(
-            [*COMMAND, *arguments],
+            [*self.command, *arguments],
             env=self.environment,
             cwd=self.root,
             capture_output=True,

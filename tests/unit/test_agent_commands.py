@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import shutil
 import sqlite3
@@ -324,6 +325,19 @@ def test_a_lock_that_is_held_is_refused_and_seen(tmp_path: Path) -> None:
     assert not agent_runs(tmp_path / "state")
     with locked(tmp_path / "state"):
         pass
+
+
+def test_a_file_system_without_locks_is_said_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_locks(_descriptor: int, _operation: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    with pytest.raises(SettingsError, match="No locks available"), locked(tmp_path):
+        pass
+    with pytest.raises(StoreError, match="No locks available"):
+        agent_runs(tmp_path)
 
 
 def test_a_state_directory_that_cannot_be_made_is_a_setting_that_is_wrong(tmp_path: Path) -> None:

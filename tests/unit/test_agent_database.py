@@ -112,6 +112,18 @@ def test_e5_a_stale_wal_of_another_store_removes_nothing(device: Device, tmp_pat
     device.kill()
 
 
+def test_e5_a_store_that_was_being_made_when_the_power_went_is_set_aside_with_its_journal(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "agent.db").touch()
+    (tmp_path / "agent.db-journal").write_bytes(bytes(512))
+    opened = open_database(tmp_path, [], "s")
+    opened.connection.close()
+    assert opened.store == "s"
+    assert not (tmp_path / "agent.db-journal").exists()
+    assert (tmp_path / "agent.db.bad-1-journal").read_bytes() == bytes(512)
+
+
 def test_only_the_newest_bad_stores_are_kept(tmp_path: Path) -> None:
     for number in range(KEPT_BAD + 3):
         (tmp_path / "agent.db").write_bytes(b"bad" * 1000)

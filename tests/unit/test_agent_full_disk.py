@@ -123,7 +123,7 @@ def test_e6_a_large_snapshot_waits_for_room_for_its_log_and_its_store_and_a_smal
 ) -> None:
     free = 3_000_000
     monkeypatch.setattr(
-        os, "statvfs", lambda _: SimpleNamespace(f_bavail=free // 1000, f_frsize=1000)
+        os, "statvfs", lambda _: SimpleNamespace(f_blocks=1, f_bavail=free // 1000, f_frsize=1000)
     )
     before = _wal(device)
     device.receive(snapshot((5, 2), [resource(A, 2), resource(BIG, "y" * 1_200_000)]))
@@ -136,6 +136,16 @@ def test_e6_a_large_snapshot_waits_for_room_for_its_log_and_its_store_and_a_smal
     free = 4_000_000
     device.receive(snapshot((5, 4), [resource(A, 3), resource(BIG, "y" * 1_200_000)]))
     assert set(device.values) == {A, BIG}
+
+
+def test_a_file_system_that_says_nothing_of_its_size_takes_a_large_snapshot(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        os, "statvfs", lambda _: SimpleNamespace(f_blocks=0, f_bavail=0, f_frsize=4096)
+    )
+    device.receive(snapshot((5, 2), [resource(BIG, "y" * 1_200_000)]))
+    assert set(device.values) == {BIG}
 
 
 def test_e6_how_far_a_large_resource_is_costs_no_room_for_its_content(device: Device) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from agent.models.configfile import MAX_BYTES, read_config
+from agent.models.configfile import MAX_BYTES, MAX_PROBLEMS, MAX_VALUES, read_config
 from agent.models.spec import Spec
 from nodecast.errors import ConfigFileError
 from tests.support.models import entry, spec
@@ -30,6 +30,8 @@ def read(*entries: Any) -> Any:
         (b"[NaN]", "not JSON"),
         (b"[" * 100_000, "nested"),
         (b"[" + b" " * MAX_BYTES + b"]", "larger"),
+        (b"[0" + b",0" * MAX_VALUES + b"]", "more than 1000000 values"),
+        (b"[" + b"{}," * (MAX_VALUES // 2) + b"0]", "more than 1000000 values"),
     ],
 )
 def test_what_is_no_readable_array_says_nothing(raw: bytes, reason: str) -> None:
@@ -188,3 +190,12 @@ def test_an_entry_with_two_names_keeps_both_models_that_it_may_mean() -> None:
         assert (set(found.entries), found.keep) == ({"a"}, {"b", "c"})
         (problem,) = found.problems
         assert "modelName is there twice, with two values" in problem.reason
+
+
+def test_a_file_of_nothing_but_problems_is_told_in_a_bounded_number_of_them() -> None:
+    entries = [0] * 50_000 + [entry("a", "u"), entry("b", 5)]
+    found = read(*entries)
+    assert len(found.problems) == MAX_PROBLEMS
+    assert len(found.problems) + found.untold == 50_001
+    assert found.texts()[-1] == f"and {found.untold} more"
+    assert (set(found.entries), found.keep) == ({"a"}, {"b"})

@@ -1,0 +1,191 @@
+"""Disks that are full, read-only, or out of inodes under a running agent, and then good again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.agents import AgentProcess, Hand
+from tests.support.device import resource
+from tests.support.disks import mounted, remount, small_disk, take_all, take_nothing
+from tests.support.mosquitto import Broker
+from tests.support.mqtt import Observer
+from tests.support.wait import eventually
+
+pytestmark = pytest.mark.broker
+
+A = "Dataset.sedna.io/default/a"
+B = "Dataset.sedna.io/default/b"
+C = "Dataset.sedna.io/default/c"
+LARGE = "z" * 300_000
+
+
+@pytest.fixture
+def agent(broker: Broker, tmp_path: Path) -> Iterator[AgentProcess]:
+    made = AgentProcess(tmp_path / "node", broker.url, retry_min=0.1, retry_max=0.5)
+    made.piped_log = True
+    yield made
+    made.kill()
+
+
+@pytest.fixture
+def hand(observer: Observer) -> Hand:
+    return Hand(observer)
+
+
+def _begin(agent: AgentProcess, hand: Hand) -> None:
+    """Two resources and a model, on disk and said."""
+    agent.models(m1="s3://one")
+    agent.start()
+    hand.online()
+    hand.say((5, 1), [resource(A), resource(B)])
+    hand.reported((5, 1))
+    eventually(lambda: agent.values == {A: 1, B: 1}, what="the files")
+    eventually(lambda: hand.replay() == {"m1": "s3://one"}, what="the op")
+
+
+def _more(agent: AgentProcess, hand: Hand) -> None:
+    """One resource changes, a large one comes, and so does a model."""
+    hand.say((5, 2), [resource(A, 2), resource(B), resource(C, LARGE)])
+    agent.models(m1="s3://one", m2="s3://two")
+
+
+def _ends_well(agent: AgentProcess, hand: Hand) -> None:
+    """Everything of `_more` is there, in the process that was there all the time."""
+    instance = hand.online().instance
+    report = hand.reported((5, 2), within=30)
+    eventually(lambda: agent.values == {A: 2, B: 1, C: LARGE}, 30, what="the files")
+    eventually(lambda: hand.replay() == {"m1": "s3://one", "m2": "s3://two"}, 30, what="the ops")
+    eventually(lambda: agent.status().get("problems") == [], 30, what="no problem is left")
+    assert report.instance == hand.online().instance == instance
+    assert agent.log.count("agent starts") == 1
+    assert agent.stop() == 0
+
+
+def _nothing_is_claimed_that_a_crash_would_lose(agent: AgentProcess, hand: Hand) -> None:
+    """Stop the process in its tracks and compare what it said with what is on the disk."""
+    os.kill(agent.pid, signal.SIGSTOP)
+    try:
+        report, ops = hand.report(), hand.ops()
+        assert report is not None
+        copy = agent.root / "copy"
+        copy.mkdir()
+        for file in agent.state.glob("agent.db*"):
+            if not file.name.endswith("-shm"):
+                (copy / file.name).write_bytes(file.read_bytes())
+        with sqlite3.connect(copy / "agent.db") as db:
+            version = db.execute("SELECT epoch, revision FROM accepted").fetchone()
+            (seq,) = db.execute("SELECT seq FROM model_seq").fetchone()
+            applied = dict(db.execute("SELECT key, applied FROM progress"))
+        db.close()
+        assert report.version <= version
+        assert max(op.seq for op in ops) <= seq
+        said = {each.key for each in report.resources if each.state == "Applied"}
+        assert said <= {key for key, sum_ in applied.items() if sum_}
+    finally:
+        os.kill(agent.pid, signal.SIGCONT)
+
+
+def _says_that_it_is_full(agent: AgentProcess) -> str:
+    return eventually(
+        lambda: next(
+            (
+                line
+                for line in agent.log.splitlines()
+                if "the store does not take a change" in line or "reason=DiskFull" in line
+            ),
+            None,
+        ),
+        20,
+        what="the disk is said to be full",
+    )
+
+
+@pytest.mark.parametrize("files", [False, True], ids=["no room", "no inode"])
+def test_e6_a_full_disk_keeps_what_is_there_and_claims_nothing_until_there_is_room(
+    agent: AgentProcess, hand: Hand, files: bool
+) -> None:
+    with small_disk(agent.state, files=60 if files else 0) as disk:
+        try:
+            _begin(agent, hand)
+            disk.fill(agent.pid, files=files)
+            _more(agent, hand)
+            _says_that_it_is_full(agent)
+            if disk.real:
+                eventually(lambda: agent.status().get("problems"), what="status shows it")
+            assert agent.values == {A: 1, B: 1}
+            _nothing_is_claimed_that_a_crash_would_lose(agent, hand)
+            disk.free(agent.pid)
+            _ends_well(agent, hand)
+        finally:
+            agent.kill()
+
+
+@pytest.mark.parametrize("files", [False, True], ids=["no room", "no inode"])
+def test_e6_what_goes_goes_from_a_full_disk_too(
+    agent: AgentProcess, hand: Hand, files: bool
+) -> None:
+    with small_disk(agent.state, files=60 if files else 0) as disk:
+        try:
+            _begin(agent, hand)
+            disk.fill(agent.pid, files=files)
+            hand.say((5, 2), [resource(A)])
+            if disk.real:
+                eventually(lambda: agent.values == {A: 1}, 20, what="the removal")
+            disk.free(agent.pid)
+            hand.reported((5, 2), within=30)
+            eventually(lambda: agent.values == {A: 1}, 20, what="the removal")
+        finally:
+            agent.kill()
+
+
+def test_e6_a_read_only_tree_keeps_its_files_and_gets_the_rest_later(
+    agent: AgentProcess, hand: Hand
+) -> None:
+    tree = agent.root / "tree"
+    tree.mkdir(parents=True)
+    agent.settings["resources_dir"] = agent.tree = tree
+    with mounted(tree, "-t", "tmpfs", "-o", "size=6m", "none") as real:
+        try:
+            _begin(agent, hand)
+            if real:
+                remount(tree, "ro")
+            else:
+                take_nothing(agent.pid)
+            _more(agent, hand)
+            said = "resource not applied" if real else "the store does not take a change"
+            eventually(lambda: said in agent.log, 20, what="it is said")
+            assert agent.values == {A: 1, B: 1}
+            _nothing_is_claimed_that_a_crash_would_lose(agent, hand)
+            if real:
+                eventually(lambda: agent.status().get("problems"), 20, what="status shows it")
+                report = hand.reported((5, 2))
+                reasons = {each.key: each.reason for each in report.resources}
+                assert reasons == {A: "ReadOnly", B: "", C: "ReadOnly"}
+                remount(tree, "rw")
+            else:
+                take_all(agent.pid)
+            _ends_well(agent, hand)
+        finally:
+            agent.kill()
+
+
+def test_e6_a_store_that_takes_nothing_lets_nothing_be_claimed(
+    agent: AgentProcess, hand: Hand
+) -> None:
+    # As on a disk that turned read-only under the open store: each write into a file fails.
+    _begin(agent, hand)
+    take_nothing(agent.pid)
+    _more(agent, hand)
+    eventually(lambda: "the store does not take a change" in agent.log, 20, what="it is said")
+    assert agent.values == {A: 1, B: 1}
+    assert hand.reported((5, 1)).version == (5, 1)
+    assert hand.replay() == {"m1": "s3://one"}
+    _nothing_is_claimed_that_a_crash_would_lose(agent, hand)
+    take_all(agent.pid)
+    _ends_well(agent, hand)
