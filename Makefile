@@ -13,7 +13,7 @@ MOVED := $(if $(filter $(CURDIR),$(shell cat $(INSTALLED) 2>/dev/null)),,moved)
 JOBS ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: moved help setup broker unit-checker base-builder fault-tools check format test bench demo clean
+.PHONY: moved help setup broker unit-checker base-builder fault-tools check format test bench fuzz demo clean
 
 help: ## say what each target does
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,6 +56,12 @@ test: $(INSTALLED) unit-checker base-builder fault-tools broker ## run every tes
 
 bench: $(INSTALLED) broker ## run the benchmarks and print their table
 	$(BIN)/python -m tests.bench $(ARGS)
+
+# Seconds for all targets together; another seed, other inputs.
+SECONDS ?= 300
+SEED ?= 1
+fuzz: $(INSTALLED) ## try nearly good inputs on all that reads (SECONDS=300 SEED=1 ARGS='messages')
+	$(BIN)/python -m tests.fuzz --seconds $(SECONDS) --seed $(SEED) $(ARGS)
 
 demo: $(INSTALLED) broker ## bridge, broker and two agents on this machine (ONCE=1: to a proven end)
 	$(BIN)/python docker/demo/run.py $(if $(filter-out 0,$(ONCE)),--once) $(ARGS)

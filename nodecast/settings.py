@@ -135,8 +135,10 @@ def _read(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise SettingsError(f"settings file {path}: {error.strerror or error}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:  # also of a number that is too long to be one
         raise SettingsError(f"settings file {path} is not TOML: {error}") from error
+    except RecursionError as error:
+        raise SettingsError(f"settings file {path} is nested too deeply") from error
 
 
 def _put(tree: dict[str, Any], key: str, value: Any) -> None:
@@ -152,6 +154,8 @@ def _put(tree: dict[str, Any], key: str, value: Any) -> None:
 def _from_text(setting: Setting, text: str, at: str) -> Any:
     try:
         return msgspec.convert(text, setting.type, strict=False)
+    except UnicodeEncodeError as error:
+        raise SettingsError(f"{at} ({setting.key}): holds bytes that are no text") from error
     except msgspec.ValidationError as error:
         reason = say(str(error), setting.choices)
         raise SettingsError(f"{at} ({setting.key}): {reason}") from error

@@ -61,15 +61,19 @@ class FakeSession:
 
 
 class Rig:
-    """An uplink, and the broker's part of the conversation."""
+    """An uplink, and the broker's part of the conversation. `durable`: see `Device`."""
 
-    def __init__(self, root: Path, times: ReportTimes | None = None) -> None:
-        self.device = Device(root)
+    def __init__(
+        self, root: Path, times: ReportTimes | None = None, *, durable: bool = True
+    ) -> None:
+        self.device = Device(root, durable=durable)
         self.session = FakeSession()
         self.ids = 0
         models_dir = root / "models"
         models_dir.mkdir(parents=True, exist_ok=True)
         self.opened = open_database(models_dir, [SCHEMA], "store-1")
+        if not durable:
+            self.opened.connection.execute("PRAGMA synchronous=OFF")
         self.device.start()
         self.models = ModelSync(
             NODE,

@@ -118,6 +118,21 @@ def test_what_is_no_text_is_said(file: Path) -> None:
     assert "is not TOML" in refused(file)
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("wait = " + "[" * 5000, "nested too deeply"), ("wait = " + "9" * 5000, "is not TOML")],
+    ids=["nesting", "a number of very many digits"],
+)
+def test_what_the_parser_cannot_hold_is_said(file: Path, text: str, said: str) -> None:
+    file.write_text(text)
+    assert said in refused(file)
+
+
+def test_a_variable_of_bytes_that_are_no_text_is_said() -> None:
+    said = refused(None, {"NODECAST_WAIT": "\udcff5"})
+    assert said == "variable NODECAST_WAIT (wait): holds bytes that are no text"
+
+
 def test_a_file_that_cannot_be_read_says_why(tmp_path: Path) -> None:
     assert "No such file" in refused(tmp_path / "none.toml")
     assert "Is a directory" in refused(tmp_path)

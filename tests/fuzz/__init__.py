@@ -1,0 +1,1 @@
+"""Inputs that are nearly good, for everything that reads what others wrote. `make fuzz`."""
