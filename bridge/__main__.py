@@ -9,7 +9,7 @@ import sys
 
 from nodecast.errors import EXIT_UNAVAILABLE
 
-_EXTRA = ("yaml", "kubernetes", "urllib3")
+_EXTRA = ("yaml", "kubernetes", "urllib3", "starlette", "uvicorn")
 
 
 def main() -> None:

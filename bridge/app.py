@@ -10,16 +10,20 @@ from __future__ import annotations
 
 import gc
 import math
+import os
 import queue
 import random
 import secrets
 import time
 
+from bridge.api.place import socket_path
+from bridge.attendant import Attendant
 from bridge.bridge import Bridge
 from bridge.charge import Identity, Phase
 from bridge.config import BridgeSettings
 from bridge.origin import origin_of
 from bridge.sources.events import SourceEvent
+from bridge.standing import Standing
 from nodecast import __version__
 from nodecast.backoff import Backoff
 from nodecast.errors import NodecastError, SourceError, Superseded
@@ -59,6 +63,7 @@ class App:
         self._look_at = math.inf
         self._stopping = False
         self._failure: NodecastError | None = None
+        self._instance = secrets.token_hex(8)
         self._bridge: Bridge
         self._session = Session(
             settings.mqtt,
@@ -67,6 +72,16 @@ class App:
             rng=self._rng,
         )
         self._source = self._origin.source(self._rules, self._emit, self._fail)
+        self._standing = Standing(
+            self._name, self._instance, str(self._origin), settings.mqtt.url, self._session
+        )
+        self._attendant = Attendant(
+            self._standing,
+            socket_path(settings.api.socket, self._name, os.environ, os.getuid()),
+            wake=self._session.wake,
+            fail=self._fail,
+            rng=self._rng,
+        )
 
     def run(self) -> None:
         """Serve until a signal. Raises SettingsError, Unavailable, or ThreadDied."""
@@ -80,19 +95,24 @@ class App:
         gc.set_threshold(*COLLECTOR)
         with stop_on_signal(self._stop):
             self._source.start()
+            self._attendant.start()
             try:
                 identity = self._identify()
                 if identity is not None:
-                    self._bridge = self._core(identity)
+                    self._bridge = self._standing.bridge = self._core(identity)
+                    self._standing.stage = "listing"
                     self._wait_for_lists()
+                    self._standing.stage = "connecting"
                     self._serve()
             except Superseded:
                 self._session.disconnect("superseded")  # the other one speaks now: not a word more
                 self._session.close(time.monotonic())
                 raise
             finally:
+                self._attendant.leave()
                 self._source.stop()
                 self._leave()
+                self._attendant.close()
 
     def _identify(self) -> str | None:
         """What tells the source from another, asked for until it is known; None: stopped."""
@@ -109,6 +129,7 @@ class App:
                 return answer
             again = time.monotonic() + _BACKOFF.pause(failures, self._rng)
             while self._going and (left := again - time.monotonic()) > 0:
+                self._attendant.attend()
                 time.sleep(min(left, 0.2))
         return None
 
@@ -124,6 +145,7 @@ class App:
 
         supervised("identity", ask, self._fail).start()
         while self._going:
+            self._attendant.attend()
             try:
                 return answers.get(timeout=0.2)
             except queue.Empty:
@@ -132,7 +154,7 @@ class App:
 
     def _core(self, source: str) -> Bridge:
         return Bridge(
-            Identity(self._name, source, secrets.token_hex(8), self._adopt),
+            Identity(self._name, source, self._instance, self._adopt),
             self._rules,
             Topics(self._settings.mqtt.prefix),
             self._settings.policy(),
@@ -169,6 +191,7 @@ class App:
         """The broker is not bothered before there is something to say."""
         started = time.monotonic()
         while self._going:
+            self._attendant.attend()
             waited = time.monotonic() - started
             if self._bridge.may_connect(waited):
                 return
@@ -180,11 +203,16 @@ class App:
     def _serve(self) -> None:
         deadline = 0.0
         while self._going:
-            wait = min(deadline, self._look_at) - time.monotonic()
-            for event in self._session.poll(min(max(0.0, wait), _LONGEST_WAIT)):
-                self._bridge.session_event(event, time.monotonic())
+            wait = min(max(0.0, min(deadline, self._look_at) - time.monotonic()), _LONGEST_WAIT)
+            self._poll(self._attendant.longest_wait(wait))
             self._take_all()
+            self._attendant.attend()
             deadline = self._bridge.work(time.monotonic())
+
+    def _poll(self, wait: float) -> None:
+        for event in self._session.poll(wait):
+            self._standing.session_event(event)
+            self._bridge.session_event(event, time.monotonic())
 
     def _take_all(self) -> None:
         """Take what the source said. In a burst that is done every `_GATHER` seconds, not for each
@@ -212,7 +240,7 @@ class App:
             deadline = time.monotonic() + self._settings.mqtt.drain
             self._bridge.leave()
             while self._bridge.busy and self._session.connected and time.monotonic() < deadline:
-                for event in self._session.poll(0.2):
-                    self._bridge.session_event(event, time.monotonic())
+                self._poll(0.2)
+                self._attendant.attend()
         self._session.close(time.monotonic() + _LEAVE)
         log.info("bridge stopped")

@@ -139,6 +139,11 @@ class Bridge:
 
     # -- operators
 
+    @property
+    def source(self) -> str:
+        """What tells the source from another."""
+        return self._identity.source
+
     def kind_views(self, now: float) -> list[KindView]:
         """What there is to say of each kind, by name."""
         return kind_views(self._rules, self.catalog, self.holding, now)

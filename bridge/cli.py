@@ -1,34 +1,49 @@
-"""`nodecast-bridge`: run | check | render | config."""
+"""`nodecast-bridge`: run | check | render | approve | config."""
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 import orjson
 
-from bridge.app import App
+from bridge.api.client import WITHIN, Client
+from bridge.api.place import client_paths
 from bridge.config import BridgeSettings
 from bridge.inspect import Picture, findings, picture_of, render, wrong
+from bridge.kind_views import KindView
 from bridge.origin import Origin, origin_of
-from nodecast.command import common_options, run_command, settings_of, version_option
+from bridge.status import summary, troubles
+from nodecast.command import (
+    common_options,
+    config_option,
+    run_command,
+    settings_of,
+    version_option,
+)
 from nodecast.errors import (
     EXIT_OK,
     EXIT_PROBLEM,
+    ApiError,
     InvalidName,
+    NoBridge,
     SessionError,
     SettingsError,
     SourceError,
 )
 from nodecast.log import one_line
-from nodecast.names import node_name
+from nodecast.names import KindName, node_name, parse_kind
 from nodecast.session import reach
 from nodecast.settings import sample
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+_GLANCE = 3.0
+"""Seconds that `check` waits for a bridge that does not answer."""
 
 
 @click.group(name="nodecast-bridge", context_settings={"help_option_names": ["-h", "--help"]})
@@ -72,6 +87,8 @@ def _settings(config: Path | None, flags: dict[str, Any]) -> BridgeSettings:
 @click.option("--adopt", is_flag=True, help="Take over the nodes of another source, once.")
 def run(config: Path | None, adopt: bool, **flags: Any) -> None:
     """Serve until stopped."""
+    from bridge.app import App  # with the server of its API, which no other command needs
+
     App(_settings(config, flags), adopt=adopt).run()
 
 
@@ -86,6 +103,7 @@ def check(config: Path | None, **flags: Any) -> int:
     settings = _settings(config, flags)
     origin = origin_of(settings)
     print(one_line(f"source     {origin}"))
+    unhindered = _running(settings)
     identified = _identify(origin)
     picture = _picture(origin, settings)
     for line in findings(picture):
@@ -98,7 +116,7 @@ def check(config: Path | None, **flags: Any) -> int:
     except SessionError as error:
         print(f"broker     {error}")
         return EXIT_PROBLEM
-    return EXIT_OK if identified and not picture.problem else EXIT_PROBLEM
+    return EXIT_OK if identified and unhindered and not picture.problem else EXIT_PROBLEM
 
 
 @bridge.command(name="render")
@@ -128,6 +146,33 @@ def render_command(config: Path | None, node: str | None, as_json: bool, **flags
 
 
 @bridge.command()
+@config_option
+@click.option("--bridge", help="Name of the bridge.")
+@click.argument("kind")
+def approve(config: Path | None, kind: str, **flags: Any) -> int:
+    """Let go, once, what a running bridge holds of KIND: what its source shows is what is meant.
+
+    KIND is a name such as Dataset.sedna.io, or Dataset where that is clear. What the removal guard
+    keeps on the nodes leaves them; a kind that the server does not know counts as empty until it
+    is served again. Exits 1 where there is nothing to approve.
+    """
+    client = _client(settings_of(BridgeSettings, config, flags), WITHIN)
+    known = client.status().kinds
+    name = _resolve(kind, known)
+    guarded = next((each.guarded for each in known if each.kind == name), None)
+    try:
+        view = client.approve(name)
+    except ApiError as error:
+        print(one_line(str(error)), file=sys.stderr)
+        _print_held(known)
+        return EXIT_PROBLEM
+    gone = f": {guarded.missing} of its {guarded.placed} objects may leave" if guarded else ""
+    print(one_line(f"approved   {name}{gone}"))
+    _print_held([view])
+    return EXIT_OK
+
+
+@bridge.command()
 def config() -> None:
     """Print a commented sample of every setting."""
     print(sample(BridgeSettings, "Settings of nodecast-bridge."), end="")
@@ -141,6 +186,47 @@ def _identify(origin: Origin) -> bool:
         print(one_line(f"identity   unknown: {error}"))
         return False
     return True
+
+
+def _client(settings: BridgeSettings, within: float) -> Client:
+    paths = client_paths(settings.api.socket, settings.bridge, os.environ, os.getuid())
+    return Client(paths, within)
+
+
+def _running(settings: BridgeSettings) -> bool:
+    """Say how the bridge of these settings is, if one runs here; whether it needs nobody."""
+    client = _client(settings, _GLANCE)
+    if not client.found:
+        return True
+    try:
+        status = client.status()
+    except NoBridge as error:
+        print(one_line(f"running    {error}"))
+        return True
+    print(one_line(f"running    {summary(status)}"))
+    for trouble in troubles(status):
+        print(one_line(f"           {trouble}"))
+    _print_held(status.kinds)
+    return not status.for_people
+
+
+def _print_held(kinds: Iterable[KindView]) -> None:
+    for each in kinds:
+        if each.held:
+            print(one_line(f"           held: {each.kind}: {', '.join(each.reasons)}"))
+
+
+def _resolve(kind: str, known: Sequence[KindView]) -> KindName:
+    """The whole name of a kind that the bridge knows, or `kind` itself."""
+    try:
+        name = parse_kind(kind)
+    except InvalidName as error:
+        raise click.BadParameter(str(error), param_hint="KIND") from error
+    names = [each.kind for each in known]
+    short = [each for each in names if each.partition(".")[0] == name]
+    if name not in names and len(short) > 1:
+        raise click.BadParameter(f"{kind} is one of {', '.join(short)}", param_hint="KIND")
+    return name if name in names or not short else short[0]
 
 
 def _picture(origin: Origin, settings: BridgeSettings) -> Picture:

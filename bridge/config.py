@@ -7,12 +7,13 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from bridge.api.place import check_path
 from bridge.guard import GuardPolicy
 from bridge.placement import Rule, Rules, built_in, make_rule, suggestion
 from bridge.policy import Policy
 from bridge.publisher import PublishPolicy
 from bridge.sources.kubernetes.scope import Tuning
-from nodecast.errors import InvalidName, SettingsError
+from nodecast.errors import ApiError, InvalidName, SettingsError
 from nodecast.log import LogFormat
 from nodecast.names import bridge_name, namespace_name, parse_kind
 from nodecast.session import MqttSettings
@@ -92,6 +93,26 @@ class GuardSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     window: Annotated[
         PositiveSeconds, Meta(description="Seconds within which what goes is counted together.")
     ] = _DEFAULT.guard.window
+
+
+class ApiSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where commands find the running bridge. Making one raises SettingsError."""
+
+    socket: Annotated[
+        str | None,
+        Meta(
+            description="The Unix socket on which commands such as `approve` ask the running"
+            " bridge; an absolute path.\nNot set: <bridge>.sock in systemd's RUNTIME_DIRECTORY; in"
+            " /run/nodecast-bridge for root; in\n$XDG_RUNTIME_DIR/nodecast-bridge for others."
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        if self.socket is not None:
+            try:
+                check_path(self.socket)
+            except ApiError as error:
+                raise SettingsError(f"api.socket {error}") from error
 
 
 class BridgeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -184,6 +205,7 @@ class BridgeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     ] = []
     guard: GuardSettings = msgspec.field(default_factory=GuardSettings)
     kubernetes: KubernetesSettings = msgspec.field(default_factory=KubernetesSettings)
+    api: ApiSettings = msgspec.field(default_factory=ApiSettings)
     mqtt: MqttSettings = msgspec.field(default_factory=MqttSettings)
 
     def __post_init__(self) -> None:

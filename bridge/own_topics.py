@@ -68,6 +68,8 @@ class OwnTopics:
         self._replay = Replay(topics, identity.instance)
         self._reading_since = math.inf
         self._failures: dict[Control, int] = {}
+        self.refusals: dict[str, str] = {}
+        """What the broker does not let this bridge have of its own, and why."""
         self._subscribe_at = math.inf
         self._birth_at = math.inf
         self._births = 0
@@ -127,6 +129,7 @@ class OwnTopics:
     def refused(self, what: Control, reason: str, now: float) -> None:
         """The broker did not take a publish or a subscribe."""
         failures = self._failures[what] = self._failures.get(what, 0) + 1
+        self.refusals[what.what] = reason
         if self._said.new(what, reason):
             log.error(
                 "the broker refused what the bridge needs: look at its ACL and limits",
@@ -151,6 +154,7 @@ class OwnTopics:
     def _works(self, what: Control) -> None:
         if self._failures.pop(what, 0):
             self._said.over(what)
+            del self.refusals[what.what]
 
     def _reopen(self) -> None:
         self.open_nodes = self.book.names & self._replay.heard

@@ -88,6 +88,16 @@ class Publisher:
         self.lists_wanted: dict[KindName, float] = {}
         """Kinds to be listed again, and the second after which that must be asked for."""
 
+    @property
+    def waiting(self) -> int:
+        """How many nodes are to be looked at: now, at their time, or once something is known."""
+        return len(self._ready) + len(self._wakes) + len(self._blocked)
+
+    @property
+    def foreign(self) -> int:
+        """How many nodes say that they are another bridge's."""
+        return len(self._foreign)
+
     # -- what is to be done
 
     def dirty(self, nodes: Iterable[NodeName]) -> None:
@@ -158,7 +168,7 @@ class Publisher:
         state.acknowledgement = self.acknowledgements
         state.acknowledged = token.version
         if state.failures:
-            count, state.failures = self._said.over(token.node), 0
+            count, state.failures, state.refusal = self._said.over(token.node), 0, ""
             log.info("the broker takes the node's snapshots again", node=token.node, refused=count)
         self._landed(token.node, state)
 
@@ -166,6 +176,7 @@ class Publisher:
         """The broker does not take this node's snapshot: it goes again after a pause."""
         state = self.nodes[token.node]
         state.failures += 1
+        state.refusal = event.reason
         if self._said.new(token.node, event.reason):
             log.error(
                 "the broker refused a snapshot: other nodes are served; look at its ACL and limits",

@@ -26,8 +26,10 @@ NodecastError
 │   └── StoreBroken      what is on disk is no store of ours any more; the next start sets it aside
 ├── ApplyError           one resource cannot be put on the node's disk, or taken off it
 ├── SessionError         the broker cannot be reached, or said no
+├── ApiError             the bridge's own API cannot be opened, or its loop does not answer now
 └── Unavailable          the work cannot go on in this process (exit 69)
     ├── Superseded       another instance of the same bridge took charge
+    ├── NoBridge         no bridge answers a command at its socket
     ├── StateDirInUse    another agent runs on the same state directory
     └── TreeInUse        another agent keeps its files in the same resources directory
 
@@ -126,6 +128,10 @@ class SessionError(NodecastError):
     exit_code = EXIT_UNAVAILABLE
 
 
+class ApiError(NodecastError):
+    """The bridge's own API cannot be opened, or the loop behind it does not answer now."""
+
+
 class Unavailable(NodecastError):
     """This process cannot go on, and starting it again at once would not help."""
 
@@ -134,6 +140,10 @@ class Unavailable(NodecastError):
 
 class Superseded(Unavailable):
     """Another instance of the same bridge took charge: this one must stay down."""
+
+
+class NoBridge(Unavailable):
+    """No bridge answers at its socket, or what answers is none."""
 
 
 class StateDirInUse(Unavailable):

@@ -58,6 +58,11 @@ class Notifier:
         watchdog = _watchdog(environ, os.getpid() if pid is None else pid)
         return cls(address, watchdog, clock=clock)
 
+    @property
+    def heard(self) -> bool:
+        """Whether there is anybody to tell."""
+        return self._address is not None
+
     def ready(self, status: str = "") -> None:
         """The service does its work from now on; units ordered after it may start."""
         self._send("READY=1", status)

@@ -21,6 +21,10 @@ class Wakes(Generic[K]):
         self._heap: list[tuple[float, int, K]] = []
         self._order = itertools.count()
 
+    def __len__(self) -> int:
+        """How many keys wait."""
+        return len(self._when)
+
     def set(self, key: K, at: float) -> None:
         """Look at `key` at `at`, or when it is due already if that is earlier."""
         if at < self._when.get(key, math.inf):

@@ -42,6 +42,13 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name)
 
 
+@pytest.fixture(autouse=True)
+def _sockets_of_this_test(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Bridges of tests that run at the same time have one name: each test has a place of its own
+    for their sockets."""
+    monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path))
+
+
 @pytest.fixture
 def manifests(tmp_path: Path) -> Path:
     """A directory of good manifests, one object a file."""
