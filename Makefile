@@ -13,7 +13,7 @@ MOVED := $(if $(filter $(CURDIR),$(shell cat $(INSTALLED) 2>/dev/null)),,moved)
 JOBS ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: moved help setup broker unit-checker base-builder fault-tools check format test bench fuzz demo clean
+.PHONY: moved help setup broker unit-checker base-builder fault-tools check format test bench fuzz demo chaos clean
 
 help: ## say what each target does
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,6 +62,11 @@ SECONDS ?= 300
 SEED ?= 1
 fuzz: $(INSTALLED) ## try nearly good inputs on all that reads (SECONDS=300 SEED=1 ARGS='messages')
 	$(BIN)/python -m tests.fuzz --seconds $(SECONDS) --seed $(SEED) $(ARGS)
+
+# The plan of a seed, played and compared; SOURCE: manifests or kubernetes, by the seed where not given.
+chaos: $(INSTALLED) broker ## try to break a fleet (SECONDS=300 SEED=1 SOURCE=kubernetes)
+	$(BIN)/python -m tests.chaos --seconds $(SECONDS) --seed $(SEED) \
+	    $(if $(SOURCE),--source $(SOURCE)) $(ARGS)
 
 demo: $(INSTALLED) broker ## bridge, broker and two agents on this machine (ONCE=1: to a proven end)
 	$(BIN)/python docker/demo/run.py $(if $(filter-out 0,$(ONCE)),--once) $(ARGS)

@@ -1,0 +1,32 @@
+"""A link that faults strike and that can be healed of all of them; see `tests.support.proxies`."""
+
+from __future__ import annotations
+
+import socket
+
+from tests.support.proxies import Proxy
+
+
+class Link(Proxy):
+    """`barred`: whoever comes is turned away at once."""
+
+    def __init__(self, host: str, port: int) -> None:
+        super().__init__(host, port)
+        self.barred = False
+        self._refusing = False
+
+    def refuse(self) -> None:
+        self._refusing = True
+        super().refuse()
+
+    def heal(self) -> None:
+        self.thaw()
+        if self._refusing:
+            self._refusing = False
+            self.accept()
+
+    def _connect(self, near: socket.socket) -> None:
+        if self.barred:
+            near.close()
+        else:
+            super()._connect(near)

@@ -1,0 +1,49 @@
+"""The product's settings in a run: its own times made short, so that all of them pass in it."""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Mapping
+
+_MQTT: Mapping[str, object] = {
+    "mqtt.keep_alive": 3,
+    "mqtt.reconnect_min": 0.1,
+    "mqtt.reconnect_max": 1,
+    "mqtt.connect_timeout": 3,
+    "mqtt.drain": 2,
+}
+BRIDGE: Mapping[str, object] = {
+    **_MQTT,
+    "hold": 3,
+    "settle": 0.4,
+    "settle_max": 3,
+    "interval": 0.1,
+    "lag": 2,
+    "manifests_poll": 2,
+    "kubernetes.watch": 3,
+    "kubernetes.resync": 20,
+}
+AGENT: Mapping[str, object] = {
+    **_MQTT,
+    "report_coalesce": 0.2,
+    "heartbeat": 4,
+    "model_config_poll": 2,
+    "retry_min": 0.1,
+    "retry_max": 1,
+    "round": 5,
+}
+CONVERGES = 60.0
+"""Seconds from the end of the last fault by which everything must be as the oracle says."""
+
+
+def described() -> list[str]:
+    """Lines for the beginning of a run."""
+    return [
+        f"{side}: {' '.join(f'{name}={value}' for name, value in settings.items())}"
+        for side, settings in (("bridge", BRIDGE), ("agent", AGENT))
+    ]
+
+
+def faketime_library() -> str | None:
+    """Debian's libfaketime, which gives one process a clock of its own; None: not installed."""
+    return next(iter(glob.glob("/usr/lib/*/faketime/libfaketime.so.1")), None)
