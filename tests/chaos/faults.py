@@ -85,6 +85,7 @@ class Faults:
 
     def _broker_up(self, _pick: int) -> None:
         """Nobody reaches it before the recorder does: that is to miss nothing."""
+        self._recorder.broker_lost()
         with self._processes.nobody_in():
             self._processes.broker.start()
             self._recorder.listens()
@@ -190,7 +191,6 @@ class Faults:
 
     def _take_state(self, what: What, host: AgentHost, node: NodeName, pick: int) -> str | None:
         host.kill()
-        self._recorder.forget(node)
         with self._trees.hands_off(node):
             match what:
                 case What.AGENT_RESTORED:
@@ -201,7 +201,10 @@ class Faults:
                     files, store = what in _FILES_WIPED, what in _STORE_WIPED
                     host.wipe(store=store, files=files)
                     done = True
-        return None if done else "(no backup yet: only killed)"
+        if not done:
+            return "(no backup yet: only killed)"
+        self._recorder.store_taken(node, restored=what in _RESTORED)
+        return None
 
     # -- the links
 
@@ -220,6 +223,7 @@ class Faults:
 
 
 _FILES_WIPED = (What.AGENT_WIPED, What.AGENT_FILES_WIPED)
+_RESTORED = (What.AGENT_RESTORED, What.AGENT_STORE_RESTORED)
 _STORE_WIPED = (What.AGENT_WIPED, What.AGENT_STORE_WIPED)
 
 Way = Callable[[Faults, int], str | None]

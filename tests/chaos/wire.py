@@ -42,7 +42,9 @@ class Recorder:
         self._contents: dict[tuple[str, Version], str] = {}
         self._published: dict[tuple[str, str], Version] = {}
         self._reported: dict[str, tuple[str, Version]] = {}
-        self._reset: set[str] = set()
+        self._taken: set[str] = set()  # nodes whose store the run took, until they report again
+        self._restored: set[str] = set()  # those of them that were given an older one
+        self._kept: dict[str, tuple[str, int]] = {}  # what the broker surely keeps of ModelSets
         self._ops: dict[tuple[str, str, int], tuple[str, str, object]] = {}
         self._subscribed = threading.Event()
         self._client = self._made()
@@ -70,10 +72,28 @@ class Recorder:
         """Wait until the broker, which has just come up, tells it everything."""
         eventually(self._subscribed.is_set, 20, what="the recorder is subscribed")
 
-    def forget(self, node: str) -> None:
-        """The store of a node's agent was taken: its next process may start from anything."""
+    def store_taken(self, node: str, *, restored: bool) -> None:
+        """A node's agent, which does not run, lost its store, or was given an older one."""
         with self._lock:
-            self._reset.add(node)
+            self._taken.add(node)
+            if restored:
+                self._restored.add(node)
+                self._begin_anew_if_untold(node)
+
+    def broker_lost(self) -> None:
+        """The broker, which does not run, may have lost what it kept."""
+        with self._lock:
+            self._kept.clear()
+            for node in self._restored:
+                self._begin_anew_if_untold(node)
+
+    def _begin_anew_if_untold(self, node: str) -> None:
+        """A restored store says nothing of the ops that came after it, and where the broker's
+        ModelSet is lost too, nobody does: they are said again, and may mean something else."""
+        consumer = self.consumers[node]
+        if self._kept.get(node) != (consumer.store, consumer.seq):
+            self._ops = {op: means for op, means in self._ops.items() if op[0] != node}
+            self.consumers[node] = Consumer(gaps=consumer.gaps)
 
     def _on_connect(self, client: Client, *_: Any) -> None:
         client.subscribe([("#", SubscribeOptions(qos=1))])
@@ -90,13 +110,18 @@ class Recorder:
         _, name, what = topic.split("/", 2)
         self.counts[what if live else "kept by the broker"] += 1
         if what == "models":
-            self.consumers[name].model_set(decode(ModelSet, wire))
+            self._model_set(name, decode(ModelSet, wire), live=live)
         elif live and what == "resources":
             self._snapshot(name, wire)
         elif live and what == "status":
             self._report(name, decode(Report, wire))
         elif what == "models/ops":
             self._op(name, wire)
+
+    def _model_set(self, node: str, said: ModelSet, *, live: bool) -> None:
+        if live:
+            self._kept[node] = (said.store, said.seq)
+        self.consumers[node].model_set(said)
 
     def _snapshot(self, node: str, wire: Wire) -> None:
         snapshot = decode_snapshot(wire)
@@ -110,8 +135,9 @@ class Recorder:
 
     def _report(self, node: str, report: Report) -> None:
         instance, version = self._reported.get(node, ("", _NONE))
-        if report.instance != instance and node in self._reset:
-            self._reset.discard(node)
+        if report.instance != instance and node in self._taken:
+            self._taken.discard(node)
+            self._restored.discard(node)
             version = _NONE
         if report.version < version:
             self.wrong.append(f"{node}: reports {report.version} after {version}")
