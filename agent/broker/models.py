@@ -72,12 +72,16 @@ class ModelUplink:
         self._shown: int | None = None  # `changes` of the last ModelSet handed over
         self._due = NEVER  # of the next ModelSet
         self._under_way = False
+        # From `connected` to `lost`: what goes before it would overtake what has to go again.
+        self._open = False
         self.released = False
         self.problem: str | None = None
         """Why the broker does not have the ModelSet, where it would not take it."""
 
     def due(self) -> float:
         """When `work` has something to do, if nothing happens before."""
+        if not self._open:
+            return NEVER
         if self._store.due < NEVER:
             return self._store.due  # nothing is done before
         shows = self.released and self._models.read_once and not self._under_way
@@ -94,6 +98,7 @@ class ModelUplink:
     def connected(self, now: float) -> None:
         """A new connection: everything that is not settled goes again, and the ModelSet."""
         self._models.connected()
+        self._open = True
         self._shown, self._due, self._under_way = None, now, False
 
     def limit_changed(self, now: float) -> None:
@@ -103,6 +108,7 @@ class ModelUplink:
             self._shown, self._due = None, now
 
     def lost(self) -> None:
+        self._open = False
         self._due, self._under_way, self.problem = NEVER, False, None
         self._resumes.cancel()
 
@@ -150,11 +156,12 @@ class ModelUplink:
     # --- work
 
     def work(self, now: float, free: Callable[[], int]) -> None:
-        """Commit and hand over what is due; `free`: how many publishes the session takes.
+        """Commit and hand over what is due, on a connection; `free`: how many publishes the session
+        takes.
 
         Raises StoreBroken. After another StoreError it goes on after a pause.
         """
-        if self._store.due < NEVER and not self._store.take(now):
+        if not self._open or (self._store.due < NEVER and not self._store.take(now)):
             return
         if self._resumes.take(now):
             self._models.resume()

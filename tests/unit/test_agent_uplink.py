@@ -10,7 +10,7 @@ import pytest
 
 from agent.pace import NEVER
 from nodecast.messages import ConfigState, ModelSet, Presence
-from nodecast.session import Subscribed, wire_size
+from nodecast.session import Connected, Subscribed, wire_size
 from tests.support.device import NODE, resource, snapshot
 from tests.support.uplinks import (
     BRIDGE_STATE,
@@ -364,6 +364,22 @@ def test_ops_go_again_in_order_after_a_lost_connection(rig: Rig) -> None:
     assert [(op.seq, op.op) for op in rig.ops()] == [(1, "load"), (2, "unload"), (3, "load")]
     rig.acknowledge()
     assert rig.models.idle
+
+
+def test_o2_what_is_new_does_not_overtake_what_goes_again_while_the_suback_is_awaited(
+    rig: Rig,
+) -> None:
+    rig.config(ONE)
+    rig.connect()
+    rig.take()
+    rig.config(TWO)
+    rig.lose()
+    rig.uplink.handle(Connected(None, 20), rig.now)
+    rig.work(1)
+    assert rig.ops() == []
+    assert rig.uplink.due() > rig.now
+    rig.connect()
+    assert [op.seq for op in rig.ops()] == [1, 2, 3]
 
 
 def test_refused_ops_go_again_after_a_pause(rig: Rig) -> None:
