@@ -12,7 +12,9 @@ FROM python:3.11-slim
 # serves is said by who runs it: `--manifests DIR`, or nothing in a pod, where it is the cluster.
 RUN useradd --system --uid 10001 --home-dir /nonexistent nodecast
 COPY --from=build /opt/nodecast /opt/nodecast
-ENV PATH=/opt/nodecast/bin:$PATH PYTHONUNBUFFERED=1
+# The socket of its API: /tmp is all that it may write to. `docker exec`, or `kubectl exec`, of
+# `nodecast-bridge approve` finds it there.
+ENV PATH=/opt/nodecast/bin:$PATH PYTHONUNBUFFERED=1 RUNTIME_DIRECTORY=/tmp
 USER 10001
 ENTRYPOINT ["nodecast-bridge"]
 CMD ["run"]

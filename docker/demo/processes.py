@@ -15,7 +15,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from waiting import DemoFailed, Waits
@@ -30,10 +30,17 @@ _SBIN = "/usr/sbin:/usr/local/sbin"  # where Debian puts the broker, outside a u
 class Process:
     """One command, with its output in a log file; it may be stopped and started again."""
 
-    def __init__(self, name: str, command: Sequence[str], log: Path) -> None:
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        log: Path,
+        variables: Mapping[str, str] | None = None,
+    ) -> None:
         self.name = name
         self.log = log
         self._command = list(command)
+        self._variables = dict(variables or {})
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -49,7 +56,7 @@ class Process:
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=output,
-                    env=_environment(),
+                    env=_environment() | self._variables,
                     start_new_session=True,
                 )
             except OSError as error:

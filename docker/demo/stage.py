@@ -96,7 +96,9 @@ class Stage:
             *("--hold", str(HOLD)),
             *self._common(),
         ]
-        return Process("bridge", arguments, self._log("bridge"))
+        # Its socket stands among the demo's own files, whoever else runs a bridge here.
+        variables = {"RUNTIME_DIRECTORY": str(self.directory)}
+        return Process("bridge", arguments, self._log("bridge"), variables)
 
     def _make_node(self, name: str) -> Node:
         state_dir = self.directory / name / "state"

@@ -40,7 +40,9 @@ def status(**more: object) -> Status:
 class Subject:
     """What the API asks: `DATASET` is held, and can be approved once."""
 
-    def __init__(self) -> None:
+    def __init__(self, *more: KindName) -> None:
+        """It knows `more` kinds, which are well."""
+        self.more = more
         self.held = True
         self.asked = 0
         self.threads: set[str] = set()
@@ -48,12 +50,12 @@ class Subject:
     def status(self) -> Status:
         self.asked += 1
         self.threads.add(threading.current_thread().name)
-        return status(kinds=[self._dataset, kind(MODEL)])
+        return status(kinds=[self._dataset, *map(kind, (MODEL, *self.more))])
 
     def approve(self, name: KindName) -> KindView:
-        if name not in (DATASET, MODEL):
+        if name not in (DATASET, MODEL, *self.more):
             raise UnknownKind(f"{name} has no rule")
-        if name == MODEL or not self.held:
+        if name != DATASET or not self.held:
             raise NothingToApprove(f"nothing to approve: {name} is not held")
         self.held = False
         return self._dataset

@@ -108,3 +108,14 @@ def test_an_image_does_not_run_as_root(path: Path) -> None:
     last_stage = path.read_text().rpartition("\nFROM ")[2]
 
     assert re.search(r"(?m)^USER [1-9]\d*$", last_stage)
+
+
+def test_the_bridge_can_write_where_its_image_has_the_socket_of_its_api(
+    compose: dict[str, Any],
+) -> None:
+    image = (DOCKER / "bridge.Dockerfile").read_text()
+    (directory,) = re.findall(r"(?m)^ENV .* RUNTIME_DIRECTORY=(\S+)", image)
+    bridge = compose["services"]["bridge"]
+
+    assert bridge["read_only"]
+    assert directory in bridge["tmpfs"]

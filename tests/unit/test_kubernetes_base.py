@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from bridge.api.place import socket_path
 from bridge.cli import bridge
 from bridge.config import BridgeSettings
 from bridge.fields import FieldPath, parse_path
@@ -24,6 +25,7 @@ from tests.support.objects import Object, dataset, federated, inference, made, m
 
 DOCKER = Path(__file__).parents[2] / "docker"
 RULES = built_in()
+IMAGE = DOCKER / "bridge.Dockerfile"
 KINDS = sorted(rule.kind for rule in RULES)
 
 
@@ -239,12 +241,24 @@ def objects_in(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 def test_the_command_reads_the_settings_where_the_config_map_is_mounted() -> None:
     config_map = the("ConfigMap")
-    (volume,), (mount,) = pod()["volumes"], container()["volumeMounts"]
+    (volume,) = (each for each in pod()["volumes"] if "configMap" in each)
+    (mount,) = (each for each in container()["volumeMounts"] if each["name"] == volume["name"])
 
     assert volume["configMap"]["name"] == config_map["metadata"]["name"]
-    assert mount["name"] == volume["name"]
     (file,) = config_map["data"]
     assert container()["command"][-2:] == ["--config", f"{mount['mountPath']}/{file}"]
+
+
+def test_the_socket_of_the_api_has_a_place_that_can_be_written_to() -> None:
+    variables = re.search(r"(?m)^ENV .* RUNTIME_DIRECTORY=(\S+)", IMAGE.read_text())
+    assert variables is not None
+    path = socket_path(None, "default", {"RUNTIME_DIRECTORY": variables[1]}, uid=10001)
+
+    assert path is not None
+    (mount,) = (m for m in container()["volumeMounts"] if m["mountPath"] == str(path.parent))
+    (volume,) = (each for each in pod()["volumes"] if each["name"] == mount["name"])
+    assert "emptyDir" in volume
+    assert "readOnly" not in mount
 
 
 def test_the_command_is_one_that_the_bridge_understands() -> None:
@@ -319,7 +333,7 @@ def test_a_service_of_the_same_name_puts_no_variables_among_the_settings() -> No
 
 
 def test_the_image_is_this_release_and_runs_as_the_user_that_it_has() -> None:
-    dockerfile = (DOCKER / "bridge.Dockerfile").read_text()
+    dockerfile = IMAGE.read_text()
 
     assert container()["image"] == f"nodecast-bridge:{__version__}"
     assert f"USER {pod()['securityContext']['runAsUser']}\n" in dockerfile
@@ -327,7 +341,7 @@ def test_the_image_is_this_release_and_runs_as_the_user_that_it_has() -> None:
 
 
 def test_the_image_alone_serves_what_the_settings_say_and_no_directory_of_its_own() -> None:
-    dockerfile = (DOCKER / "bridge.Dockerfile").read_text()
+    dockerfile = IMAGE.read_text()
 
     assert dockerfile.endswith('ENTRYPOINT ["nodecast-bridge"]\nCMD ["run"]\n')
 

@@ -1,4 +1,4 @@
-"""The agent's unit, judged by systemd itself."""
+"""The units, judged by systemd itself."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from bridge.api.place import client_paths, socket_path
 from nodecast.session.settings import MqttSettings
 
-UNIT = Path(__file__).parents[2] / "docker" / "systemd" / "nodecast-agent.service"
+UNITS = Path(__file__).parents[2] / "docker" / "systemd"
 
 
 def directives(text: str) -> configparser.SectionProxy:
@@ -27,12 +28,17 @@ def seconds(value: str) -> float:
     return float(value.removesuffix("s"))
 
 
+@pytest.fixture(params=["nodecast-agent", "nodecast-bridge"])
+def unit(request: pytest.FixtureRequest) -> Path:
+    return UNITS / f"{request.param}.service"
+
+
 @pytest.fixture
-def installed(tmp_path: Path) -> Path:
+def installed(unit: Path, tmp_path: Path) -> Path:
     """The unit as if installed: `verify` wants the program of ExecStart to exist."""
-    text, count = re.subn(r"(?m)^ExecStart=\S+", f"ExecStart={sys.executable}", UNIT.read_text())
+    text, count = re.subn(r"(?m)^ExecStart=\S+", f"ExecStart={sys.executable}", unit.read_text())
     assert count == 1
-    copy = tmp_path / UNIT.name
+    copy = tmp_path / unit.name
     copy.write_text(text)
     return copy
 
@@ -57,12 +63,23 @@ def test_the_exposure_of_the_unit_is_at_most_2(installed: Path) -> None:
     assert float(exposure[1]) <= 2.0
 
 
-def test_the_stop_leaves_time_for_the_drain() -> None:
-    assert seconds(directives(UNIT.read_text())["TimeoutStopSec"]) > MqttSettings().drain
+def test_the_stop_leaves_time_for_the_drain(unit: Path) -> None:
+    assert seconds(directives(unit.read_text())["TimeoutStopSec"]) > MqttSettings().drain
 
 
-def test_a_wrong_setting_and_a_state_directory_in_use_are_not_started_again() -> None:
-    service = directives(UNIT.read_text())
+def test_a_wrong_setting_and_what_another_process_has_are_not_started_again(unit: Path) -> None:
+    service = directives(unit.read_text())
 
     assert service["Restart"] == "always"
     assert {"69", "78"} <= set(service["RestartPreventExitStatus"].split())
+
+
+def test_the_user_of_the_unit_is_one_that_is_made_for_it(unit: Path) -> None:
+    users = unit.with_suffix(".sysusers.conf").read_text()
+    assert f"\nu {directives(unit.read_text())['User']} - " in users
+
+
+def test_root_finds_the_bridges_socket_where_the_unit_has_it_made() -> None:
+    service = directives((UNITS / "nodecast-bridge.service").read_text())
+    made = {"RUNTIME_DIRECTORY": f"/run/{service['RuntimeDirectory']}"}
+    assert client_paths(None, "b", {}, uid=0) == (socket_path(None, "b", made, uid=999),)
