@@ -75,6 +75,13 @@ class Process:
     def running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def resident(self) -> int:
+        """Bytes of memory that it has now."""
+        assert self._process is not None
+        status = Path(f"/proc/{self._process.pid}/status").read_text()
+        return int(status.partition("VmRSS:")[2].split()[0]) * 1024
+
     def start(self, *extra: str) -> None:
         """Start it, with `extra` arguments for this once."""
         assert not self.running
