@@ -14,6 +14,7 @@ import os
 import queue
 import random
 import secrets
+import socket
 import time
 
 from bridge.api.place import socket_path
@@ -21,9 +22,11 @@ from bridge.attendant import Attendant
 from bridge.bridge import Bridge
 from bridge.charge import Identity, Phase
 from bridge.config import BridgeSettings
+from bridge.lease import Unshared
 from bridge.origin import origin_of
 from bridge.sources.events import SourceEvent
 from bridge.standing import Standing
+from bridge.tenure import Tenure
 from nodecast import __version__
 from nodecast.backoff import Backoff
 from nodecast.errors import NodecastError, SourceError, Superseded
@@ -63,12 +66,18 @@ class App:
         self._look_at = math.inf
         self._stopping = False
         self._failure: NodecastError | None = None
-        self._instance = secrets.token_hex(8)
         self._bridge: Bridge
+        self._instance = secrets.token_hex(8)
+        me = f"{socket.gethostname()}_{self._instance}"
+        leadership = self._origin.leadership(me, lambda: self._session.wake(), self._fail)
+        self._leased = leadership is not None
+        self._leadership = leadership or Unshared()
+        self._tenure = Tenure(self._leadership)
         self._session = Session(
             settings.mqtt,
             bridge_client_id(self._name),
             will=lambda: self._bridge.own.presence(online=False),
+            permit=self._tenure.permits,
             rng=self._rng,
         )
         self._source = self._origin.source(self._rules, self._emit, self._fail)
@@ -102,7 +111,6 @@ class App:
                     self._bridge = self._standing.bridge = self._core(identity)
                     self._standing.stage = "listing"
                     self._wait_for_lists()
-                    self._standing.stage = "connecting"
                     self._serve()
             except Superseded:
                 self._session.disconnect("superseded")  # the other one speaks now: not a word more
@@ -112,6 +120,7 @@ class App:
                 self._attendant.leave()
                 self._source.stop()
                 self._leave()
+                self._leadership.stop()  # not a word to the broker after it
                 self._attendant.close()
 
     def _identify(self) -> str | None:
@@ -154,7 +163,7 @@ class App:
 
     def _core(self, source: str) -> Bridge:
         return Bridge(
-            Identity(self._name, source, self._instance, self._adopt),
+            Identity(self._name, source, self._instance, self._adopt, self._leased),
             self._rules,
             Topics(self._settings.mqtt.prefix),
             self._settings.policy(),
@@ -201,9 +210,12 @@ class App:
                 continue
 
     def _serve(self) -> None:
+        self._leadership.start()  # not before it could serve
         deadline = 0.0
         while self._going:
-            wait = min(max(0.0, min(deadline, self._look_at) - time.monotonic()), _LONGEST_WAIT)
+            self._keep_to_the_lease()
+            wait = min(deadline, self._look_at) - time.monotonic()
+            wait = min(max(0.0, wait), self._tenure.left, _LONGEST_WAIT)
             self._poll(self._attendant.longest_wait(wait))
             self._take_all()
             self._attendant.attend()
@@ -213,6 +225,15 @@ class App:
         for event in self._session.poll(wait):
             self._standing.session_event(event)
             self._bridge.session_event(event, time.monotonic())
+
+    def _keep_to_the_lease(self) -> None:
+        """Without the right to be in charge there is no connection to the broker."""
+        if self._tenure.end():
+            log.warning("the lease is lost: in charge no more, the connection is cut")
+            self._session.cut("the lease is lost")
+            self._bridge.step_down()
+        self._tenure.begin()
+        self._standing.stage = "connecting" if self._tenure.serving else "standing by"
 
     def _take_all(self) -> None:
         """Take what the source said. In a burst that is done every `_GATHER` seconds, not for each

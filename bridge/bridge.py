@@ -188,6 +188,13 @@ class Bridge:
         self.charge.connected()
         self.own.connected(now)
 
+    def step_down(self) -> None:
+        """The lease is lost, and the connection with it: whatever is known is kept, what was said
+        counts no more. Whoever takes charge next, this process too, takes the next epoch."""
+        self.charge.step_down()
+        self.holding.step_down()
+        self._held, self._waiting = (), frozenset()
+
     def _lost(self, tokens: Iterable[object]) -> None:
         self.charge.disconnected()
         self.own.disconnected()
@@ -203,7 +210,10 @@ class Bridge:
     def _received(self, event: Received, now: float) -> None:
         wire = Wire(event.payload, event.encoding)
         if event.topic == self.own.ledger:
-            if not self.charge.ledger_came(wire) and self.charge.phase is Phase.IN_CHARGE:
+            kept, phase = self.charge.ledger_came(wire), self.charge.phase
+            if phase is Phase.OFFLINE:
+                self._port.disconnect("another instance took charge: the next epoch is to be taken")
+            elif phase is Phase.IN_CHARGE and not kept:
                 self.own.ledger_overwritten(now)
         elif event.topic == self.own.probe:
             self._echoed(event.payload, now)
@@ -227,7 +237,7 @@ class Bridge:
             self.publisher.recheck()
 
     def _finish_listing(self, now: float) -> None:
-        """Once a process: every kind was listed anew, or had its time."""
+        """Once an epoch: every kind was listed anew, or had its time."""
         since = self.charge.listing_since
         late = [k for k in self._rules.kinds if self.holding.view(k).answered_at < since]
         if late and now < since + LISTING_WAIT:
@@ -238,7 +248,8 @@ class Bridge:
         ledger = self.charge.ledger
         self.charge.listed(self._wall_clock())
         assert self.charge.epoch is not None
-        self.publisher.epoch = self.charge.epoch
+        self.publisher.take_charge(self.charge.epoch)
+        self._feedback.take_charge()
         self.holding.take_charge(ledger.kinds if ledger else None, now)
         self._holding_at = now
         self.own.book.paused = ledger.paused if ledger else False

@@ -1,12 +1,15 @@
 """Taking charge: what must be known and written before the first snapshot of a connection.
 
     OFFLINE ─Connected─► READING ─echo─► LISTING ─listed─► WRITING ─acknowledged─► IN_CHARGE
-                                  └──── (not the first connection) ────►┘
+                                  └─────── (it has an epoch) ──────────►┘
 
 READING subscribes to the ledger, then subscribes and publishes to the probe: the retained ledger
-comes after its SUBACK, and the probe's echo comes after the ledger. LISTING, once a process, has
+comes after its SUBACK, and the probe's echo comes after the ledger. LISTING, once an epoch, has
 the source list every kind anew. WRITING puts this instance and its epoch into the ledger. No
 clock, no socket here: the bridge's loop brings events and the time.
+
+An epoch lasts as long as the process; with a Lease, as long as the Lease is held. Another instance
+that took charge ends it: without a Lease the process too, with one the next epoch is taken.
 """
 
 from __future__ import annotations
@@ -42,12 +45,14 @@ class Phase(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who takes charge. `source` tells one cluster or directory from another."""
+    """Who takes charge. `source` tells one cluster or directory from another; `leased`: a Lease
+    says who is in charge, and it is held whenever there is a connection."""
 
     bridge: BridgeName
     source: str
     instance: str
     adopt: bool = False
+    leased: bool = False
 
 
 class Charge:
@@ -57,11 +62,12 @@ class Charge:
         self._identity = identity
         self.phase = Phase.OFFLINE
         self.epoch: int | None = None
-        """This process's epoch; None until it took charge for the first time."""
+        """The own epoch; None until it is taken."""
         self.ledger: Ledger | None = None
         """The ledger that came back in this connection."""
         self.listing_since = math.inf
         self._connections = 0
+        self._last_epoch = 0
 
     @property
     def probe(self) -> bytes:
@@ -75,11 +81,18 @@ class Charge:
     def disconnected(self) -> None:
         self.phase = Phase.OFFLINE
 
+    def step_down(self) -> None:
+        """The epoch is over: whoever takes charge now, this process too, takes the next."""
+        self.phase, self.epoch = Phase.OFFLINE, None
+
     def ledger_came(self, wire: Wire) -> bool:
         """A ledger arrived, retained or live; whether it is one to keep, or as good as lost.
 
-        Raises Unavailable, SettingsError, Superseded.
+        With a Lease, another instance's may end the epoch: `phase` is OFFLINE then, and the
+        connection of no use any more. Raises Unavailable, SettingsError, Superseded.
         """
+        if self.phase is Phase.OFFLINE:
+            return True
         try:
             ledger = decode(Ledger, wire)
         except NewerSchema as error:
@@ -103,14 +116,26 @@ class Charge:
                 f" {ledger.source!r}, this bridge serves {mine.source!r}: its nodes would lose what"
                 " they have. Choose another --bridge name, or start once with --adopt"
             )
-        if self.epoch is not None and ledger.instance != mine.instance:
-            if ledger.epoch >= self.epoch:
-                raise Superseded(
-                    f"another instance of bridge {mine.bridge!r} ({ledger.instance}) took charge"
-                    f" with epoch {ledger.epoch}, this one has {self.epoch}: it stays down."
-                    " Run one bridge of a name at a time"
-                )
+        if self.epoch is None or ledger.instance == mine.instance:
+            return
+        if ledger.epoch < self.epoch:
             log.warning("an older ledger came back", epoch=ledger.epoch, own=self.epoch)
+        elif mine.leased:
+            log.warning(
+                "another instance took charge while the lease is ours: the next epoch is taken",
+                instance=ledger.instance,
+                epoch=ledger.epoch,
+                own=self.epoch,
+            )
+            self.epoch = None
+            if self.phase is not Phase.READING:
+                self.phase = Phase.OFFLINE
+        else:
+            raise Superseded(
+                f"another instance of bridge {mine.bridge!r} ({ledger.instance}) took charge"
+                f" with epoch {ledger.epoch}, this one has {self.epoch}: it stays down."
+                " Run one bridge of a name at a time"
+            )
 
     def echoed(self, payload: bytes, now: float) -> bool:
         """Whether this is the probe's echo that ends READING; the phase moves on."""
@@ -128,10 +153,11 @@ class Charge:
         `wall_clock` (unix seconds) only makes it likely that an epoch is greater than those of a
         broker that lost its ledger; nothing is ordered by it.
         """
-        last = self.ledger.epoch if self.ledger else 0
+        last = max(self.ledger.epoch if self.ledger else 0, self._last_epoch)
         if last >= MAX_NUMBER:
             raise Unavailable(f"the ledger's epoch {last} has no successor: remove the ledger")
         self.epoch = max(last + 1, min(int(wall_clock), MAX_NUMBER - 1), 1)
+        self._last_epoch = self.epoch
         self.phase = Phase.WRITING
 
     def written(self) -> None:

@@ -105,6 +105,7 @@ def check(config: Path | None, **flags: Any) -> int:
     print(one_line(f"source     {origin}"))
     unhindered = _running(settings)
     identified = _identify(origin)
+    leased = _lease(origin)
     picture = _picture(origin, settings)
     for line in findings(picture):
         print(one_line(line))
@@ -116,7 +117,8 @@ def check(config: Path | None, **flags: Any) -> int:
     except SessionError as error:
         print(f"broker     {error}")
         return EXIT_PROBLEM
-    return EXIT_OK if identified and unhindered and not picture.problem else EXIT_PROBLEM
+    fine = identified and leased and unhindered and not picture.problem
+    return EXIT_OK if fine else EXIT_PROBLEM
 
 
 @bridge.command(name="render")
@@ -227,6 +229,17 @@ def _resolve(kind: str, known: Sequence[KindView]) -> KindName:
     if name not in names and len(short) > 1:
         raise click.BadParameter(f"{kind} is one of {', '.join(short)}", param_hint="KIND")
     return name if name in names or not short else short[0]
+
+
+def _lease(origin: Origin) -> bool:
+    """Say who holds the Lease, where there is one; whether it could be asked for."""
+    try:
+        if (said := origin.lease()) is not None:
+            print(one_line(f"lease      {said}"))
+    except SourceError as error:
+        print(one_line(f"lease      {error}"))
+        return False
+    return True
 
 
 def _picture(origin: Origin, settings: BridgeSettings) -> Picture:

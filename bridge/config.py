@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from bridge.api.place import check_path
 from bridge.guard import GuardPolicy
+from bridge.lease_settings import LeaseSettings
 from bridge.placement import Rule, Rules, built_in, make_rule, suggestion
 from bridge.policy import Policy
 from bridge.publisher import PublishPolicy
@@ -206,6 +207,7 @@ class BridgeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     guard: GuardSettings = msgspec.field(default_factory=GuardSettings)
     kubernetes: KubernetesSettings = msgspec.field(default_factory=KubernetesSettings)
     api: ApiSettings = msgspec.field(default_factory=ApiSettings)
+    lease: LeaseSettings = msgspec.field(default_factory=LeaseSettings)
     mqtt: MqttSettings = msgspec.field(default_factory=MqttSettings)
 
     def __post_init__(self) -> None:
@@ -228,6 +230,9 @@ class BridgeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         kinds = [rule.kind for rule in self.rules]
         if twice := {kind for kind in kinds if kinds.count(kind) > 1}:
             raise SettingsError(f"rules: {min(twice)} has two rules: make them one")
+        self.lease.check()
+        if self.manifests is not None and self.lease.mode == "on":
+            raise SettingsError("lease.mode: a directory of manifests has no Lease: leave it out")
         rules = self.placement()
         self.namespaces  # noqa: B018 - raises
         for kind in self.kubernetes.selectors:

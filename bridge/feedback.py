@@ -42,6 +42,10 @@ class Feedback:
         self._reports = Reports(lag, again, rng)
         self._said = Repeats()
 
+    def take_charge(self) -> None:
+        """A new epoch: what was heard before it is heard, and judged, again."""
+        self._reports.forget()
+
     def came(self, node: NodeName, wire: Wire, now: float) -> None:
         """A payload on the status topic of `node`."""
         try:

@@ -112,6 +112,8 @@ class Holding:
 
     def take_charge(self, counts: Mapping[str, int] | None, now: float) -> None:
         """The bridge takes charge; `counts` of the ledger, None or empty without one."""
+        if self._charged_at is not None:  # of another epoch: what was held in it is worked out anew
+            self.step_down()
         self._charged_at = now
         self._no_ledger = not counts
         for view in self._kinds.values():
@@ -123,6 +125,24 @@ class Holding:
         )
         self._cause(list(self._kinds) if self._no_ledger else list(gone), now)
         self.update(now)
+
+    def step_down(self) -> None:
+        """The bridge is in charge no more. What the source says is known still; what is held, or
+        let go, is another's to say, and is worked out anew if it takes charge again."""
+        self._charged_at, self._no_ledger = None, False
+        self._kinds = {
+            kind: KindState(
+                KindGuard(self._guard),
+                status=old.status,
+                reason=old.reason,
+                answered_at=old.answered_at,
+                listed_at=old.listed_at,
+                lost_at=old.lost_at,
+            )
+            for kind, old in self._kinds.items()
+            if old.ruled
+        }
+        self.held, self.empty, self.waiting = (), frozenset(), frozenset()
 
     def _counted(self, kind: str, count: int) -> None:
         """The ledger counts so many of a kind, which may have no rule any more."""

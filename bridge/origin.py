@@ -5,10 +5,12 @@ The Kubernetes client is imported only where a cluster is the source: it takes s
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from bridge.config import BridgeSettings
+from bridge.lease import Leadership, Terms
 from bridge.placement import Rules
 from bridge.sources.events import Emit, Source, Survey
 from bridge.sources.kubernetes.scope import Scope, Tuning
@@ -16,6 +18,10 @@ from bridge.sources.manifest_files import read_once
 from bridge.sources.manifests import ManifestsSource
 from nodecast.errors import SettingsError
 from nodecast.threads import Fail
+
+if TYPE_CHECKING:
+    from bridge.sources.kubernetes.access import Access
+    from bridge.sources.kubernetes.leases import Place
 
 MANIFESTS = "manifests"
 
@@ -31,6 +37,13 @@ class Origin(Protocol):
 
     def source(self, rules: Rules, emit: Emit, fail: Fail) -> Source:
         """The source, not started."""
+
+    def leadership(self, me: str, changed: Callable[[], None], fail: Fail, /) -> Leadership | None:
+        """The right to be in charge, not asked for yet; None: there is no Lease here, and the
+        ledger decides. `me`: a name that no other process has; `changed`: it was won or lost."""
+
+    def lease(self) -> str | None:
+        """Who holds the Lease, for people; None where there is none to hold. Raises SourceError."""
 
     def survey(self, rules: Rules) -> Survey:
         """One look, for commands; what cannot be seen is in `unseen`, with the reason."""
@@ -55,12 +68,31 @@ def _cluster(settings: BridgeSettings) -> Origin:
             " or one of them in the settings (in a pod, its own cluster is the source)"
         )
     chosen = settings.kubernetes
+    access = Access(settings.kubeconfig, settings.context)
     return ClusterOrigin(
-        Access(settings.kubeconfig, settings.context),
+        access,
         Scope(settings.namespaces, chosen.selector, chosen.selectors),
         Tuning(chosen.watch, chosen.resync, chosen.page),
         settings.source,
+        _lease(settings, access),
     )
+
+
+def _lease(settings: BridgeSettings, access: Access) -> tuple[Place, Terms] | None:
+    """Where the Lease is, and its times; None: without one. Raises SettingsError."""
+    from bridge.sources.kubernetes.access import pod_namespace
+    from bridge.sources.kubernetes.leases import Place
+
+    chosen = settings.lease
+    if chosen.mode == "off" or (chosen.mode == "auto" and not access.in_cluster):
+        return None
+    namespace = chosen.namespace
+    if namespace is None and not access.in_cluster:
+        raise SettingsError(
+            "lease.namespace: outside of a pod it must be given, the same for every instance"
+        )
+    name = chosen.name or f"nodecast-bridge-{settings.bridge}"
+    return Place(namespace or pod_namespace(), name), chosen.terms
 
 
 class DirectoryOrigin:
@@ -79,6 +111,12 @@ class DirectoryOrigin:
 
     def source(self, rules: Rules, emit: Emit, fail: Fail) -> Source:
         return ManifestsSource(self._directory, rules, emit, fail=fail, poll=self._poll)
+
+    def leadership(self, *_: object) -> Leadership | None:
+        return None
+
+    def lease(self) -> str | None:
+        return None
 
     def survey(self, rules: Rules) -> Survey:
         reading = read_once(self._directory, rules)

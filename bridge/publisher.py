@@ -98,6 +98,15 @@ class Publisher:
         """How many nodes say that they are another bridge's."""
         return len(self._foreign)
 
+    def take_charge(self, epoch: int) -> None:
+        """A new epoch: what was sent before it counts no more, since others may have spoken."""
+        self.epoch = epoch
+        self._ready, self._repairs, self._wakes = {}, {}, Wakes()
+        self._blocked.clear()
+        self._foreign.clear()
+        self.nodes = {node: NodeState(floor=old.floor) for node, old in self.nodes.items()}
+        self.dirty(list(self.nodes))
+
     # -- what is to be done
 
     def dirty(self, nodes: Iterable[NodeName]) -> None:

@@ -63,6 +63,11 @@ class Reports:
         self._of: dict[NodeName, Reporter] = {}
         self._wakes: Wakes[NodeName] = Wakes()
 
+    def forget(self) -> None:
+        """Nothing was heard yet."""
+        self._of.clear()
+        self._wakes = Wakes()
+
     def arrived(self, node: NodeName, report: Report, now: float) -> bool:
         """Keep a report; False for one that is not newer than the last of its instance."""
         last = self._of.get(node)

@@ -16,8 +16,11 @@ from bridge.kind_views import KindView
 from bridge.nodes import NodeState
 from nodecast.names import NodeName
 
-Phase = Literal["starting", "listing", "connecting", "taking charge", "in charge", "stopping"]
+Phase = Literal[
+    "starting", "listing", "standing by", "connecting", "taking charge", "in charge", "stopping"
+]
 """`starting`: the source is not known yet; `listing`: no kind, or not every one, was listed yet;
+`standing by`: the Lease is not held, so that there is no connection;
 `taking charge`: connected, and the ledger is read or written."""
 
 NAMED = 20
@@ -117,6 +120,8 @@ def summary(status: Status) -> str:
             return "asking what the source is"
         case "listing":
             return "waiting for the first lists of the source"
+        case "standing by":
+            return "standing by: not the holder of the lease"
         case "connecting":
             return "not connected to the broker" + (f": {failure}" if failure else "")
         case "taking charge":

@@ -17,7 +17,7 @@ import socket
 import struct
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ from paho.mqtt.subscribeoptions import SubscribeOptions
 from nodecast.errors import SessionError
 from nodecast.log import logger
 from nodecast.session.events import Outgoing, Received, Subscription
+from nodecast.session.guarded import GuardedClient
 from nodecast.session.limits import Sign
 from nodecast.session.link import Answered, Ended, Granted, Happening, Opened
 from nodecast.session.packets import connect_properties, publish_properties, will_properties
@@ -60,7 +61,7 @@ PAHO_ERRORS = (
 class Connection:
     """See `link.Link`."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: GuardedClient) -> None:
         self.happened: deque[Happening] = deque()
         self._client = client
         self._fd = -1
@@ -174,6 +175,14 @@ class Connection:
         if open_socket is not None:
             open_socket.close()
 
+    def abort(self) -> None:
+        self._client.throw_away()
+        self.drop()
+
+    def restrict(self, permit: Callable[[], bool]) -> None:
+        self._client.on_denial = lambda: self._end("nothing may be sent now", Sign.UNRELATED)
+        self._client.permit = permit
+
     def open(self, settings: MqttSettings, will: Outgoing | None) -> None:
         """Connect the socket and queue the CONNECT. Blocks; raises what paho raises."""
         endpoint = settings.endpoint
@@ -260,7 +269,7 @@ def connect(settings: MqttSettings, client_id: str, will: Outgoing | None) -> Co
 
     Blocks for the name and for TCP (`connect_timeout` for each address). Raises SessionError.
     """
-    client = Client(
+    client = GuardedClient(
         CallbackAPIVersion.VERSION2,
         client_id=client_id,
         protocol=MQTTProtocolVersion.MQTTv5,

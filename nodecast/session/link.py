@@ -94,6 +94,12 @@ class Link(Protocol):
     def drop(self) -> None:
         """Close the socket now."""
 
+    def abort(self) -> None:
+        """Close it now, and throw away what the kernel has not sent yet."""
+
+    def restrict(self, permit: Callable[[], bool]) -> None:
+        """Ask `permit` before every write from now on: a no ends the connection, as `abort`."""
+
 
 Connect = Callable[[MqttSettings, str, Outgoing | None], Link]
 """Settings, client id and will to a link. May block; raises SessionError with the reason."""

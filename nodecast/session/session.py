@@ -10,6 +10,8 @@ done by `connector`. What always holds:
 - `connected` is what the owner has been told: while it holds, `publish` and `subscribe` raise
   nothing, also when the link has just died; the `Lost` that follows names those publishes too.
 - What is above the known or learnt size limit is answered without being sent.
+- Nothing is sent, and no connection is begun, while `permit` says no: it is asked before every
+  write to the socket, since this process may have stood still since anything else was looked at.
 """
 
 from __future__ import annotations
@@ -46,6 +48,10 @@ _STILL_COMING = 10.0
 """Seconds: while parts of a large packet come at this pace, what is behind it is not late."""
 
 
+def _always() -> bool:
+    return True
+
+
 class Session:
     """See the module. `will` is asked in the owner thread before each connection."""
 
@@ -55,6 +61,7 @@ class Session:
         client_id: str,
         *,
         will: Callable[[], Outgoing | None],
+        permit: Callable[[], bool] = _always,
         clock: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
         connect: Connect = connect_with_paho,
@@ -62,6 +69,7 @@ class Session:
         self._settings = settings
         self._client_id = client_id
         self._will = will
+        self._permit = permit
         self._clock = clock
         pauses = Pauses(settings.reconnect_min, settings.reconnect_max, rng or random.Random())
         self._reconnect = Reconnect(pauses, client_id)
@@ -159,6 +167,13 @@ class Session:
             self._proved = False  # whatever was acknowledged: the owner finds it of no use
             self._end(reason, Sign.UNRELATED)
 
+    def cut(self, reason: str) -> None:
+        """End the connection now, without a word: what was queued, here or in the kernel, is thrown
+        away. The will stands, unless this client is back before its delay is over."""
+        if self._link is not None:
+            self._link.abort()
+            self._end(reason, Sign.UNRELATED)
+
     def close(self, deadline: float) -> None:
         """Leave for good, without a will: send what is queued and a DISCONNECT.
 
@@ -210,11 +225,14 @@ class Session:
         if isinstance(outcome, SessionError):
             self._sending.unreachable()
             self._reconnect.failed(str(outcome), now)
+        elif outcome is not None and not self._permit():
+            outcome.drop()
         elif outcome is not None:
+            outcome.restrict(self._permit)
             self._link = outcome
             self._opened_at = now
             self._waiter.watch(outcome.fd)
-        elif now >= self._reconnect.due and not self._connector.busy:
+        elif now >= self._reconnect.due and not self._connector.busy and self._permit():
             self._connector.start(self._will())
 
     def _next_due(self, now: float) -> float:
@@ -222,7 +240,8 @@ class Session:
         if self._events or self._lost is not None:
             return now
         if self._link is None:
-            return float("inf") if self._connector.busy else self._reconnect.due
+            idle = self._connector.busy or not self._permit()
+            return float("inf") if idle else self._reconnect.due
         if self._up:
             return min(now + self._link.tick_in(), self._answer_due(self._link))
         return self._opened_at + self._settings.connect_timeout

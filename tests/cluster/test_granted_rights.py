@@ -29,6 +29,8 @@ COLLECTIONS = {
     "ServiceAccount": "/api/v1/namespaces/{namespace}/serviceaccounts",
     "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
     "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+    "Role": "/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/roles",
+    "RoleBinding": "/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/rolebindings",
     "CustomResourceDefinition": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
 }
 """What of the base a bare API server needs; the Deployment and its settings run elsewhere."""
@@ -86,10 +88,11 @@ def test_the_bridge_uses_exactly_the_rights_that_it_is_given(
     user, kubeconfig = account
     server.load([dataset("d", "edge-1"), inference("i", "edge-1", "m"), model("m")])
     arguments = ["nodecast-bridge", "run", "--kubeconfig", str(kubeconfig)]
+    lease = {"lease.mode": "on", "lease.namespace": the("ServiceAccount")["metadata"]["namespace"]}
     process = Process(
         tmp_path / "bridge.log",
         [*arguments, "--mqtt-url", broker.url],
-        {**BRIDGE_SETTINGS, "kubernetes.watch": 2},
+        {**BRIDGE_SETTINGS, "kubernetes.watch": 2, **lease, "lease.retry": 0.2},
     )
     look = Look(observer)
     try:
@@ -99,6 +102,7 @@ def test_the_bridge_uses_exactly_the_rights_that_it_is_given(
         eventually(lambda: (s := look.snapshot("edge-2")) and len(s.resources) == 1, 20)
         watches = {each.resource.kind for each in server.watches()}
         assert len(watches) == 6
+        eventually(lambda: server.requests(user=user, resource="leases", verb="update"))
         assert process.stop() == 0
     finally:
         process.end()

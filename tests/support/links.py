@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from nodecast.errors import SessionError
 from nodecast.session import MqttSettings, Outgoing, Subscription
@@ -20,7 +20,7 @@ class FakeLink:
         self.sent: dict[int, Outgoing] = {}
         self.subscribed: dict[int, Sequence[Subscription]] = {}
         self.left = False
-        self.dropped = False
+        self.dropped = self.aborted = False
         self.received_a_part_at = float("-inf")
         self._near, self._far = socket.socketpair()
         self._mid = 0
@@ -74,6 +74,12 @@ class FakeLink:
 
     def leave(self) -> None:
         self.left = True
+
+    def abort(self) -> None:
+        self.aborted = True
+        self.drop()
+
+    def restrict(self, permit: Callable[[], bool]) -> None: ...
 
     def drop(self) -> None:
         self.dropped = True

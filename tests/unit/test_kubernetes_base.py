@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,8 @@ def test_the_base_holds_one_bridge_its_rights_its_settings_and_the_kinds_and_not
         *["CustomResourceDefinition"] * 6,
         "Deployment",
         "Namespace",
+        "Role",
+        "RoleBinding",
         "ServiceAccount",
     ]
 
@@ -90,7 +93,8 @@ def test_the_base_holds_one_bridge_its_rights_its_settings_and_the_kinds_and_not
 def test_everything_that_has_a_namespace_is_in_the_one_that_is_made() -> None:
     namespace = the("Namespace")["metadata"]["name"]
 
-    inside = [the(kind) for kind in ("ServiceAccount", "ConfigMap", "Deployment")]
+    kinds = ("ServiceAccount", "ConfigMap", "Deployment", "Role", "RoleBinding")
+    inside = [the(kind) for kind in kinds]
     assert {document["metadata"]["namespace"] for document in inside} == {namespace}
 
 
@@ -104,19 +108,33 @@ def test_the_label_that_leaves_the_kinds_out_is_on_each_of_them_and_on_nothing_e
 # Rights
 
 
-def test_the_bridge_may_list_and_watch_its_kinds_and_get_one_namespace_and_nothing_else() -> None:
+def test_the_bridge_may_read_its_kinds_and_one_namespace_hold_its_lease_and_do_nothing_else() -> (
+    None
+):
     plurals = {crd["spec"]["names"]["plural"] for crd in crds().values()}
+    settings = tomllib.loads(the("ConfigMap")["data"]["bridge.toml"])
+    leases = ("coordination.k8s.io", "leases")
+    lease = f"nodecast-bridge-{settings['bridge']}"
 
     assert granted() == {
         *((verb, "sedna.io", plural, None) for plural in plurals for verb in ("list", "watch")),
         ("get", "", "namespaces", "kube-system"),
+        ("create", *leases, None),
+        ("get", *leases, lease),
+        ("update", *leases, lease),
     }
 
 
-def test_the_pod_has_the_account_that_the_rights_are_bound_to_and_asks_for_its_token() -> None:
-    (subject,) = the("ClusterRoleBinding")["subjects"]
+def test_the_bridge_may_write_in_its_own_namespace_alone() -> None:
+    everywhere = {verb for rule in the("ClusterRole")["rules"] for verb in rule["verbs"]}
 
-    assert pod()["serviceAccountName"] == subject["name"]
+    assert everywhere == {"get", "list", "watch"}
+
+
+def test_the_pod_has_the_account_that_the_rights_are_bound_to_and_asks_for_its_token() -> None:
+    for binding in ("ClusterRoleBinding", "RoleBinding"):
+        (subject,) = the(binding)["subjects"]
+        assert pod()["serviceAccountName"] == subject["name"]
     assert pod()["automountServiceAccountToken"] is True
     assert the("ServiceAccount")["automountServiceAccountToken"] is False
 
@@ -285,10 +303,11 @@ def test_the_settings_get_a_new_name_with_new_content_so_that_the_pod_is_made_an
     assert re.fullmatch(r"nodecast-bridge-[a-z0-9]{10}", the("ConfigMap")["metadata"]["name"])
 
 
-def test_there_is_never_a_second_bridge() -> None:
+def test_a_new_pod_stands_by_before_the_old_one_goes() -> None:
     spec = the("Deployment")["spec"]
 
-    assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
+    update = {"maxSurge": 1, "maxUnavailable": 0}
+    assert (spec["replicas"], spec["strategy"]["rollingUpdate"]) == (1, update)
 
 
 def test_the_selector_finds_the_pod() -> None:

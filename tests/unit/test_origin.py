@@ -12,6 +12,8 @@ import pytest
 from kubernetes.config import incluster_config
 
 from bridge.config import BridgeSettings
+from bridge.lease import Terms
+from bridge.lease_settings import LeaseSettings
 from bridge.origin import DirectoryOrigin, origin_of
 from bridge.sources.kubernetes import access
 from bridge.sources.kubernetes.failures import ApiFailure, Refusal
@@ -59,6 +61,8 @@ def pod(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """What a pod is given."""
     token, certificate = tmp_path / "token", tmp_path / "ca.crt"
     token.write_text("t")
+    (tmp_path / "namespace").write_text("pods\n")
+    monkeypatch.setattr(access, "_NAMESPACE", tmp_path / "namespace")
     certificate.write_text("any")
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
@@ -213,6 +217,76 @@ def test_what_may_pass_is_no_matter_of_settings(error: Exception) -> None:
 def test_an_answer_without_a_uid_is_no_identity(answer: Any) -> None:
     with pytest.raises(ApiFailure, match=r"https://near\.test: .* has no uid"):
         cluster_uid(Answering(answer))  # type: ignore[arg-type]
+
+
+# The Lease.
+
+
+def leased(**settings: Any) -> tuple[str, Terms] | None:
+    """Where the Lease is, and its times; None: there is none."""
+    origin = origin_of(BridgeSettings(**settings))
+    lease = getattr(origin, "_lease", None)
+    return None if lease is None else (str(lease[0]), lease[1])
+
+
+@pytest.mark.usefixtures("pod")
+def test_in_a_pod_there_is_a_lease_in_its_namespace_named_after_the_bridge() -> None:
+    assert leased() == ("pods/nodecast-bridge-default", Terms(15, 10, 2))
+    assert leased(bridge="north", lease=LeaseSettings(duration=30)) == (
+        "pods/nodecast-bridge-north",
+        Terms(30, 10, 2),
+    )
+    assert leased(lease=LeaseSettings(name="mine", namespace="there")) == (
+        "there/mine",
+        Terms(15, 10, 2),
+    )
+
+
+@pytest.mark.usefixtures("pod")
+def test_the_lease_may_be_left_out_in_a_pod() -> None:
+    assert leased(lease=LeaseSettings(mode="off")) is None
+
+
+def test_with_a_kubeconfig_there_is_a_lease_only_where_it_is_asked_for(kubeconfig: Path) -> None:
+    path = str(kubeconfig)
+    assert leased(kubeconfig=path) is None
+    asked = LeaseSettings(mode="on", namespace="there")
+    assert leased(kubeconfig=path, lease=asked) == (
+        "there/nodecast-bridge-default",
+        Terms(15, 10, 2),
+    )
+    with pytest.raises(SettingsError, match=r"lease\.namespace: outside of a pod it must be given"):
+        leased(kubeconfig=path, lease=LeaseSettings(mode="on"))
+
+
+@pytest.mark.usefixtures("pod")
+def test_a_pod_whose_namespace_cannot_be_read_is_told_to_give_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(access, "_NAMESPACE", tmp_path / "nothing")
+    with pytest.raises(SettingsError, match=r"lease\.namespace: the pod's own cannot be read"):
+        leased()
+
+
+def test_a_directory_has_no_lease() -> None:
+    assert leased(manifests="m") is None
+    with pytest.raises(SettingsError, match=r"lease\.mode: a directory of manifests has no Lease"):
+        BridgeSettings(manifests="m", lease=LeaseSettings(mode="on"))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"renew": 15.0}, "lease.renew: must be shorter than lease.duration"),
+        ({"retry": 8.4}, "lease.retry: must be shorter than lease.renew by a fifth or more"),
+        ({"name": "No Name"}, "lease: name 'No Name' is not a DNS-1123 subdomain"),
+        ({"namespace": "a.b"}, "lease: namespace 'a.b' is not a DNS-1123 label"),
+    ],
+)
+def test_what_no_lease_can_have_is_refused(wrong: dict[str, Any], said: str) -> None:
+    with pytest.raises(SettingsError) as refused:
+        BridgeSettings(lease=LeaseSettings(**wrong))
+    assert str(refused.value).startswith(said)
 
 
 # What is imported for it.

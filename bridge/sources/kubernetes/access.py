@@ -26,6 +26,7 @@ from nodecast.errors import SettingsError
 
 _SERVICE_HOST = "KUBERNETES_SERVICE_HOST"
 _TOKEN = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
+_NAMESPACE = _TOKEN.with_name("namespace")
 
 _WAYS = ("token", "tokenFile", "client-certificate", "client-certificate-data", "username")
 """What a user of a kubeconfig may have, apart from a plug-in."""
@@ -139,6 +140,16 @@ def _is_server(host: str) -> bool:
 def in_pod() -> bool:
     """Whether this process runs in a pod that may talk to its API server."""
     return bool(os.environ.get(_SERVICE_HOST)) and _TOKEN.exists()
+
+
+def pod_namespace() -> str:
+    """The namespace of the pod that this runs in. Raises SettingsError where it cannot be read."""
+    try:
+        return _NAMESPACE.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(
+            f"lease.namespace: the pod's own cannot be read from {_NAMESPACE}: give it"
+        ) from error
 
 
 def _words(error: Exception) -> str:

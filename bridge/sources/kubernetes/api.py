@@ -1,4 +1,4 @@
-"""GETs on the official client's transport, with time limits, and every failure translated.
+"""Requests on the official client's transport, with time limits, and every failure translated.
 
 Any thread. Credentials are read anew from their files where the server does not accept them (401,
 403, a TLS failure) or they cannot be sent, at most every `_RENEW` seconds: that covers a rotated
@@ -42,6 +42,7 @@ _LARGEST = 1 << 30
 """Bytes of one: of a page of 500 objects, 2 MiB each."""
 _RENEW = 10.0
 CHUNK = 65536
+_YES = (200, 201)
 _POOL = 1000
 """Connections kept: more than there are informers, or the pool throws them away."""
 
@@ -73,17 +74,23 @@ class Api:
 
     @contextmanager
     def open(
-        self, path: str, query: Mapping[str, str], *, read: float = READ
+        self,
+        path: str,
+        query: Mapping[str, str],
+        *,
+        read: float = READ,
+        method: str = "GET",
+        body: Mapping[str, Any] | None = None,
     ) -> Iterator[Response]:
-        """A response with status 200, not read yet; `read`: seconds without a byte of it.
+        """A response that says yes, not read yet; `read`: seconds without a byte of it.
 
         Raises ApiFailure or Refusal, also for what happens while it is read in the block.
         """
         client = self._client
         try:
-            response = _request(client, self._token(client), path, query, read)
+            response = _request(client, self._token(client), method, path, query, body, read)
             try:
-                if response.status != 200:
+                if response.status not in _YES:
                     raise _refusal(response)
                 yield response
             finally:
@@ -106,9 +113,19 @@ class Api:
         with self.open(path, query or {}) as response:
             return self.json_of(response)
 
-    def json_of(self, response: Response) -> dict[str, Any]:
-        """The JSON object that a response holds. Raises ApiFailure."""
-        parts = b"".join(self._whole(response))
+    def call(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None, *, within: float
+    ) -> dict[str, Any]:
+        """The JSON object that the server answers; gives up after about `within` seconds.
+
+        Raises ApiFailure or Refusal; what was to be written may be written all the same.
+        """
+        with self.open(path, {}, read=within, method=method, body=body) as response:
+            return self.json_of(response, within)
+
+    def json_of(self, response: Response, within: float = WHOLE) -> dict[str, Any]:
+        """The JSON object that a response holds, come within so many seconds. Raises ApiFailure."""
+        parts = b"".join(self._whole(response, within))
         try:
             answer = loads(parts)
         except orjson.JSONDecodeError as error:
@@ -117,9 +134,9 @@ class Api:
             raise ApiFailure(f"{self.host}: an answer is no JSON object")
         return answer
 
-    def _whole(self, response: Response) -> Iterator[bytes]:
+    def _whole(self, response: Response, within: float) -> Iterator[bytes]:
         """The pieces of a body that ends. Raises ApiFailure where it is too long, or too slow."""
-        deadline, size = self._clock() + WHOLE, 0
+        deadline, size = self._clock() + within, 0
         for piece in chunks(response):
             yield piece
             size += len(piece)
@@ -199,19 +216,28 @@ def _client(access: Access) -> ApiClient:
 
 
 def _request(
-    client: ApiClient, token: str | None, path: str, query: Mapping[str, str], read: float
+    client: ApiClient,
+    token: str | None,
+    method: str,
+    path: str,
+    query: Mapping[str, str],
+    body: Mapping[str, Any] | None,
+    read: float,
 ) -> Response:
     headers = {"Accept": "application/json"}
+    if body is not None:
+        headers["Content-Type"] = "application/json"
     if token is not None:
         # Sent, it would raise an error whose text holds it.
         if not (token.isascii() and token.isprintable()):
             raise _BadToken("the token holds characters that no header may have")
         headers["authorization"] = token
     request = client.param_serialize(
-        "GET", path, query_params=list(query.items()), header_params=headers
+        method, path, query_params=list(query.items()), header_params=headers, body=body
     )
+    limits = min(CONNECT, read), read
     try:
-        response = client.call_api(*request, _request_timeout=(CONNECT, read)).response
+        response = client.call_api(*request, _request_timeout=limits).response
     except HTTPError:
         raise
     except ValueError as error:  # a name of a host that cannot be one, in a proxy's URL
