@@ -113,6 +113,18 @@ class What(StrEnum):
     DIRECTORY_BACK = "directory back"
     FILE_BROKEN = "manifest broken"
     FILE_MENDED = "manifest mended"
+    DIRECTORY_EMPTIED = "directory emptied"
+    DIRECTORY_FILLED = "directory as it was"
+    CRD_GONE = "CRD removed"
+    CRD_BACK = "CRD back, with its objects"
+    KIND_GONE = "all of a kind deleted by mistake"
+    KIND_BACK = "all of a kind made again"
+    OPERATOR = "an operator approves what is held"
+
+
+ACCIDENTS = (What.DIRECTORY_EMPTIED, What.CRD_GONE, What.KIND_GONE)
+"""What makes the source show less than people want."""
+ACCIDENTS_END = (What.DIRECTORY_FILLED, What.CRD_BACK, What.KIND_BACK)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,13 @@ nothing, and says so. `end_all` ends every fault: then everything runs, on clock
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 
 from nodecast.names import NodeName
 from tests.chaos import settings
 from tests.chaos.acts import Fault, What
+from tests.chaos.approvals import approve_all
 from tests.chaos.processes import AgentHost, Host, Processes
 from tests.chaos.source import Source
 from tests.chaos.trees import TreeWatch
@@ -44,6 +46,9 @@ class Faults:
             return self._agent(what, NodeName(fault.target), fault.pick)
         if what.name.startswith("LINK"):
             return self._link(what, fault.target)
+        if what is What.OPERATOR:
+            approved = approve_all(self._processes.bridges)
+            return f"approved: {', '.join(approved) or 'nothing'}"
         return self._source.disturb(fault)
 
     def end_all(self) -> None:
@@ -86,6 +91,7 @@ class Faults:
     def _broker_up(self, _pick: int) -> None:
         """Nobody reaches it before the recorder does: that is to miss nothing."""
         self._recorder.broker_lost()
+        self._processes.broker_losses.append(time.monotonic())
         with self._processes.nobody_in():
             self._processes.broker.start()
             self._recorder.listens()

@@ -26,9 +26,9 @@ from tests.chaos.things import (
 
 NAMESPACES = ("default", "plant-2")
 PACES = ((0.1, 0.8), (0.3, 2.0), (1.0, 5.0))
-_NAMES = 7
+_NAMES = 10
 """Objects of a kind in each namespace, at the most."""
-_FIRST = 70
+_FIRST = 110
 _MODELS = ("yolo", "whisper", "resnet", "bert", "ü-net", "a/b+c")
 
 Missing = Callable[[str, float], bool]
@@ -65,14 +65,14 @@ class People:
         while (at := at + self._rng.uniform(*self._pace)) < seconds:
             if self._rng.random() < 0.12:
                 for act in self._configure():
-                    yield Step(at, act)
+                    yield Step(min(at, seconds), act)
                     at += self._rng.uniform(0.05, 1.0)
                 continue
             for act in self._edits():
                 kinds = {each.kind for each in act.put} | {kind_of(key) for key in act.drop}
                 if kinds and not any(missing(kind, at) for kind in kinds):
                     self._do(act)
-                    yield Step(at, act)
+                    yield Step(min(at, seconds), act)
                 at += self._rng.choice([0.0, 0.05, 0.3, 1.5])
 
     def _do(self, act: Edit) -> None:
@@ -92,6 +92,8 @@ class People:
             return [self._burst()]
         if dice < 0.24:
             return [self._several_gone()]
+        if dice < 0.255:
+            return [self._most_gone()]
         return [self._edit(self._any_key())]
 
     def _edit(self, key: ResourceKey) -> Edit:
@@ -116,6 +118,12 @@ class People:
         kind = self._rng.choice(KINDS)
         there = sorted(key for key in self.things if kind_of(key) == kind)
         return Edit(drop=tuple(self._rng.sample(there, min(len(there), 3))))
+
+    def _most_gone(self) -> Edit:
+        """Most of a kind at once, and meant: what a guard holds until somebody approves."""
+        kind = self._rng.choice(KINDS)
+        there = sorted(key for key in self.things if kind_of(key) == kind)
+        return Edit(drop=tuple(self._rng.sample(there, len(there) * 5 // 6)))
 
     def _hand_over(self) -> list[Edit]:
         """A job stays on a node for another reason: the new one first, the old one away later."""

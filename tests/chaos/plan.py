@@ -8,11 +8,11 @@ not known before.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from nodecast.names import NodeName
-from tests.chaos.acts import Config, Edit, Fault, Step, What
+from tests.chaos.acts import ACCIDENTS, ACCIDENTS_END, Config, Edit, Fault, Step, What
 from tests.chaos.people import People
 from tests.chaos.things import KINDS
 
@@ -78,13 +78,18 @@ _EVERYWHERE = (
     Kind(W.LINK_CUT, strikes="link", weight=4),
     Kind(W.LINK_REFUSED, (W.LINK_HEALED,), (0.5, LONGEST), "link", 3),
     Kind(W.LINK_FROZEN, (W.LINK_HEALED,), (0.5, LONGEST), "link", 4),
+    Kind(W.OPERATOR, strikes="source", weight=4),
 )
 _OF_SOURCE = {
     MANIFESTS: (
+        Kind(W.DIRECTORY_EMPTIED, (W.DIRECTORY_FILLED,), (1, LONGEST), "source", 3),
+        Kind(W.KIND_GONE, (W.KIND_BACK,), (1, LONGEST), "source", 3),
         Kind(W.DIRECTORY_GONE, (W.DIRECTORY_BACK,), (0.2, LONGEST), "source", 4),
         Kind(W.FILE_BROKEN, (W.FILE_MENDED,), (0.5, LONGEST), "source", 4),
     ),
     KUBERNETES: (
+        Kind(W.CRD_GONE, (W.CRD_BACK,), (4, LONGEST), "source", 4),
+        Kind(W.KIND_GONE, (W.KIND_BACK,), (1, LONGEST), "source", 3),
         Kind(W.API_DOWN, (W.API_UP,), (0.2, LONGEST), "source", 3),
         Kind(W.API_COMPACTED, strikes="source", weight=4),
         Kind(W.API_FROZEN, strikes="source", weight=3),
@@ -94,6 +99,16 @@ _OF_SOURCE = {
         Kind(W.LINK_FROZEN, (W.LINK_HEALED,), (0.5, LONGEST), "link:api", 3),
     ),
 }
+_OF_ONE_KIND = (W.FORBIDDEN, W.CRD_GONE, W.KIND_GONE)
+_SEEN = 20.0
+"""Seconds by which whatever a source shows has been seen, a silent watch given up."""
+_BESIDES = {
+    **dict.fromkeys((*ACCIDENTS, W.OPERATOR), ("link api", "silent watch")),
+    W.API_FROZEN: ("silent watch",),
+}
+"""What must be quiet for a fault: an accident whose end comes in pieces is no accident any more,
+and an operator who approves is to see what is there."""
+_MARGIN = 0.5
 
 _KEPT_FIRST = (
     Step(2.5, Fault(W.STORE_KEPT)),
@@ -108,7 +123,7 @@ def make_plan(seed: int, seconds: float, source: str) -> Plan:
     people = People(_rng(seed, "people"), NODES, AGENTS)
     faults = list(_faults(_rng(seed, "faults"), seconds, source))
     things, configs = people.begin(), tuple(people.configs())
-    edits = people.work(seconds, _never)
+    edits = people.work(seconds, _Gone(faults))
     steps = sorted([*faults, *edits], key=lambda step: step.at)
     return Plan(seed, seconds, source, things, configs, tuple(steps))
 
@@ -122,8 +137,23 @@ def _rng(seed: int, what: str) -> random.Random:
     return random.Random(f"chaos/{what}/{seed}")
 
 
-def _never(_kind: str, _at: float) -> bool:
-    return False
+class _Gone:
+    """Which kinds nobody can write when: an accident has taken them, or is about to."""
+
+    def __init__(self, faults: Iterable[Step]) -> None:
+        self._spans: list[tuple[float, float, str]] = []
+        began, target = 0.0, ""
+        for step in faults:
+            assert isinstance(step.act, Fault)
+            if step.act.what in ACCIDENTS:
+                began, target = step.at, step.act.target
+            elif step.act.what in ACCIDENTS_END:
+                self._spans.append((began - _MARGIN, step.at + _MARGIN, target))
+
+    def __call__(self, kind: str, at: float) -> bool:
+        return any(
+            begin <= at <= end and target in (kind, "") for begin, end, target in self._spans
+        )
 
 
 def _faults(rng: random.Random, seconds: float, source: str) -> Iterator[Step]:
@@ -137,9 +167,12 @@ def _faults(rng: random.Random, seconds: float, source: str) -> Iterator[Step]:
         [kind] = rng.choices(kinds, weights)
         where, target = _struck(kind, rng)
         end = min(at + rng.uniform(*kind.lasts), seconds)
-        if busy.get(where, 0.0) > at:
+        also = _BESIDES.get(kind.begins, ())
+        if any(busy.get(each, 0.0) > at for each in (where, *also)):
             continue
         busy[where] = end + 0.5
+        for each in (*also, *(("silent watch",) if where == "link api" else ())):
+            busy[each] = end + _SEEN
         yield Step(at, Fault(kind.begins, target, rng.randrange(1000)))
         if kind.ends:
             yield Step(end, Fault(rng.choice(kind.ends), target, rng.randrange(1000)))
@@ -157,6 +190,6 @@ def _struck(kind: Kind, rng: random.Random) -> tuple[str, str]:
         case "link:api":
             return "link api", "api"
         case "source":
-            return "source", rng.choice(KINDS) if kind.begins is W.FORBIDDEN else ""
+            return "source", rng.choice(KINDS) if kind.begins in _OF_ONE_KIND else ""
         case strikes:
             return strikes, ""

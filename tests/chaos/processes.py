@@ -7,6 +7,7 @@ Used by the run's thread alone.
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,14 +32,14 @@ class Host:
         self.process = process
         self.wanted = False
         self.frozen = False
-        self.starts = 0
+        self.starts: list[float] = []
         self.endings: list[int] = []
         """Exit codes of all ends but kills."""
 
     def start(self) -> None:
         self.wanted = True
         if not self.process.running:
-            self.starts += 1
+            self.starts.append(time.monotonic())
             self.process.start()
 
     def kill(self) -> None:
@@ -124,6 +125,8 @@ class Processes:
         self.broker = Broker(root / "broker", persistent=True)
         self.stores: list[bytes] = []
         """States of the broker's store, to come back to."""
+        self.broker_losses: list[float] = []
+        """When it came up with what may be less than it had."""
         self.links: dict[str, Link] = {
             name: Link("127.0.0.1", self.broker.port) for name in ("bridge", *AGENTS)
         }
@@ -134,7 +137,8 @@ class Processes:
 
     def _bridge(self, root: Path, name: str, options: Sequence[str]) -> Host:
         arguments = ["nodecast-bridge", "run", *options, "--mqtt-url", self._url("bridge")]
-        return Host(name, Process(root / f"{name}.log", arguments, settings.BRIDGE))
+        chosen = {**settings.BRIDGE, "api.socket": root / f"{name}.sock"}
+        return Host(name, Process(root / f"{name}.log", arguments, chosen))
 
     def _agent(self, root: Path, node: NodeName) -> AgentHost:
         agent = Agent(root, node, self._url(node), node)

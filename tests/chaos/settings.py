@@ -12,6 +12,7 @@ _MQTT: Mapping[str, object] = {
     "mqtt.connect_timeout": 3,
     "mqtt.drain": 2,
 }
+GUARD_NUMBER = 6
 BRIDGE: Mapping[str, object] = {
     **_MQTT,
     "hold": 3,
@@ -20,6 +21,8 @@ BRIDGE: Mapping[str, object] = {
     "interval": 0.1,
     "lag": 2,
     "manifests_poll": 2,
+    "guard.number": GUARD_NUMBER,
+    "guard.window": 10,
     "kubernetes.watch": 3,
     "kubernetes.resync": 20,
 }

@@ -15,8 +15,9 @@ from nodecast.names import ResourceKey
 from tests.chaos.acts import Fault, What
 from tests.chaos.links import Link
 from tests.chaos.plan import MANIFESTS
-from tests.chaos.things import GROUP, KINDS, PLURALS, Thing, manifest, name_of
+from tests.chaos.things import GROUP, KINDS, PLURALS, Thing, Things, kind_of, manifest, name_of
 from tests.fakes.apiserver import ApiServer
+from tests.fakes.crds import crd
 
 
 class Source(Protocol):
@@ -51,6 +52,9 @@ class Directory:
     elsewhere."""
 
     def __init__(self, root: Path) -> None:
+        self._things: dict[ResourceKey, Thing] = {}
+        self._gone = ""  # the kind whose objects were deleted by mistake
+        self._full = root / "manifests.full"
         self._served = root / "manifests"
         self._away = root / "manifests.away"
         self._served.mkdir()
@@ -61,6 +65,7 @@ class Directory:
 
     def put(self, things: Iterable[Thing]) -> None:
         for thing in things:
+            self._things[thing.key] = thing
             path = self._path(thing.key)
             self._broken.pop(path, None)
             temporary = path.with_name(".new")
@@ -69,6 +74,7 @@ class Directory:
 
     def drop(self, keys: Iterable[ResourceKey]) -> None:
         for key in keys:
+            self._things.pop(key, None)
             path = self._path(key)
             self._broken.pop(path, None)
             path.unlink(missing_ok=True)
@@ -89,6 +95,17 @@ class Directory:
                 return self._break_one(fault.pick)
             case What.FILE_MENDED:
                 self._mend()
+            case What.DIRECTORY_EMPTIED:
+                self._served.rename(self._full)
+                self._served.mkdir()
+            case What.DIRECTORY_FILLED:
+                self._fill()
+            case What.KIND_GONE:
+                self._gone = fault.target
+                for key in _of_kind(self._things, fault.target):
+                    self._path(key).unlink(missing_ok=True)
+            case What.KIND_BACK:
+                self._make_again()
         return None
 
     def _come_back(self) -> None:
@@ -109,8 +126,19 @@ class Directory:
         self._broken.clear()
 
     def calm(self) -> None:
+        self._fill()
         self._come_back()
+        self._make_again()
         self._mend()
+
+    def _fill(self) -> None:
+        if self._full.exists():
+            self._served.rmdir()
+            self._full.rename(self._served)
+
+    def _make_again(self) -> None:
+        gone, self._gone = self._gone, ""
+        self.put([self._things[key] for key in _of_kind(self._things, gone)])
 
     @property
     def _here(self) -> Path:
@@ -128,6 +156,9 @@ class Cluster:
 
     def __init__(self, root: Path) -> None:
         self._server = ApiServer(bookmark_every=1.0)
+        self._things: dict[ResourceKey, Thing] = {}
+        self._gone = ""  # the kind whose objects were deleted by mistake
+        self._uninstalled = ""
         self._up = False
         self._come_up()
         self._server.install_all()
@@ -145,6 +176,7 @@ class Cluster:
 
     def put(self, things: Iterable[Thing]) -> None:
         for thing in things:
+            self._things[thing.key] = thing
             body = manifest(thing)
             if self._there(thing.key):
                 self._server.replace(body)
@@ -153,6 +185,7 @@ class Cluster:
 
     def drop(self, keys: Iterable[ResourceKey]) -> None:
         for key in keys:
+            self._things.pop(key, None)
             if self._there(key):
                 self._server.delete(*_parts(key))
 
@@ -176,11 +209,34 @@ class Cluster:
                 self._grant([kind for kind in KINDS if kind != fault.target])
             case What.GRANTED:
                 self._grant(KINDS)
+            case What.CRD_GONE:
+                self._uninstalled = fault.target
+                self._server.uninstall(f"{PLURALS[fault.target]}.{GROUP}")
+            case What.CRD_BACK:
+                self._install()
+            case What.KIND_GONE:
+                self._gone = fault.target
+                for key in _of_kind(self._things, fault.target):
+                    self._server.delete(*_parts(key))
+            case What.KIND_BACK:
+                self._make_again()
         return None
 
     def calm(self) -> None:
         self._come_up()
         self._grant(KINDS)
+        self._install()
+        self._make_again()
+
+    def _install(self) -> None:
+        kind, self._uninstalled = self._uninstalled, ""
+        if kind:
+            self._server.install(crd(kind))
+            self.put([self._things[key] for key in _of_kind(self._things, kind)])
+
+    def _make_again(self) -> None:
+        gone, self._gone = self._gone, ""
+        self.put([self._things[key] for key in _of_kind(self._things, gone)])
 
     def close(self) -> None:
         self._link.__exit__()
@@ -204,6 +260,11 @@ class Cluster:
 
     def _there(self, key: ResourceKey) -> bool:
         return self._server.get(*_parts(key)) is not None
+
+
+def _of_kind(things: Things, kind: str) -> list[ResourceKey]:
+    """The keys of one kind (of none, where it is empty)."""
+    return [key for key in things if kind_of(key) == kind]
 
 
 def _parts(key: ResourceKey) -> tuple[str, str, str]:
