@@ -17,6 +17,7 @@ from bridge.backlog import Backlog
 from bridge.catalog import Catalog
 from bridge.charge import LISTING_WAIT, Charge, Identity, Phase
 from bridge.feedback import Feedback
+from bridge.guard import Counts
 from bridge.guard_log import GuardLog
 from bridge.holding import Holding
 from bridge.kind_views import KindView, kind_views
@@ -33,7 +34,7 @@ from bridge.tokens import LEDGER, Control, SnapshotToken
 from bridge.writer import SnapshotWriter
 from nodecast.errors import InvalidName
 from nodecast.log import logger
-from nodecast.messages import Wire
+from nodecast.messages import Ledger, Wire
 from nodecast.names import KindName, NodeName, ResourceKey, node_name
 from nodecast.session import (
     Acknowledged,
@@ -250,7 +251,7 @@ class Bridge:
         assert self.charge.epoch is not None
         self.publisher.take_charge(self.charge.epoch)
         self._feedback.take_charge()
-        self.holding.take_charge(ledger.kinds if ledger else None, now)
+        self.holding.take_charge(_counts(ledger) if ledger else None, now)
         self._holding_at = now
         self.own.book.paused = ledger.paused if ledger else False
         if self.own.book.paused:
@@ -337,6 +338,13 @@ class Bridge:
         self._listing.want(self.holding.wanted_lists(now))
         self.publisher.lists_wanted.clear()
         return self._listing.ask(now)
+
+
+def _counts(ledger: Ledger) -> Counts:
+    """What a ledger counts."""
+    if ledger.kinds or not ledger.at_least:
+        return Counts(ledger.kinds)
+    return Counts(ledger.at_least, sure=False)
 
 
 def _names(nodes: Iterable[str]) -> list[NodeName]:

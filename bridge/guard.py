@@ -10,7 +10,7 @@ that are made later make up for none that is missing.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from nodecast.names import ResourceKey
@@ -34,6 +34,14 @@ class Guarded:
     missing: int
 
 
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Placed objects by kind, the most within the window; not `sure`: there may be more."""
+
+    kinds: Mapping[str, int]
+    sure: bool = True
+
+
 class KindGuard:
     """What was placed of one kind lately, and whether too much of it is missing."""
 
@@ -54,10 +62,10 @@ class KindGuard:
             self._departed.pop(key, None)
             self._departed[key] = now
 
-    def arrived(self, keys: Iterable[ResourceKey]) -> None:
-        """These are placed."""
-        for key in keys:
-            self._departed.pop(key, None)
+    def arrived(self, keys: Iterable[ResourceKey]) -> bool:
+        """These are placed; whether any of them came back."""
+        back = [self._departed.pop(key, None) for key in keys]
+        return any(at is not None for at in back)
 
     def forget(self, now: float) -> None:
         """What departed longer ago than the window no longer counts, nor what the ledger said."""
@@ -85,7 +93,7 @@ class KindGuard:
             ):
                 if self._too_many(before, missing):
                     self._before = max(before, self._before or 0)
-        elif not self._too_many(self._before, self._missing(placed)):
+        elif not self._too_many(self._before, self.missing(placed)):
             self._before = None
         return self._before is not None
 
@@ -93,7 +101,7 @@ class KindGuard:
         """How many are missing of how many, while the guard holds the kind."""
         if self._before is None:
             return None
-        return Guarded(self._before, min(self._before, self._missing(placed)))
+        return Guarded(self._before, min(self._before, self.missing(placed)))
 
     def count(self, placed: int) -> int:
         """How many were placed, the most within the window: what the ledger is to count."""
@@ -117,7 +125,8 @@ class KindGuard:
             return len(self._departed)
         return sum(at > now - self._policy.window for at in self._departed.values())
 
-    def _missing(self, placed: int) -> int:
+    def missing(self, placed: int) -> int:
+        """How many departed and still count, by key, or by what the ledger counted."""
         return max(len(self._departed), self.counted - placed)
 
     def _too_many(self, before: int, missing: int) -> bool:

@@ -15,11 +15,11 @@ one by one, before the server says 404.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from bridge.catalog import Catalog, Delta
-from bridge.guard import Guarded, GuardPolicy, KindGuard
+from bridge.guard import Counts, Guarded, GuardPolicy, KindGuard
 from bridge.placement import Rules
 from bridge.sources.events import KindStatus, Listed
 from nodecast.errors import InvalidName, NothingToApprove, UnknownKind
@@ -72,6 +72,8 @@ class Holding:
         self._kinds = {kind: KindState(KindGuard(self._guard)) for kind in rules.kinds}
         self._charged_at: float | None = None
         self._no_ledger = False
+        self._tripped_at = -math.inf
+        self._along: frozenset[KindName] = frozenset()
         self.held: tuple[KindName, ...] = ()
         self.empty: frozenset[KindName] = frozenset()
         self.waiting: frozenset[KindName] = frozenset()  # those, and the kinds placed through them
@@ -105,20 +107,23 @@ class Holding:
         for key in delta.departed:
             self._kinds[kind_of(key)].guard.departed((key,), now)
         for key in delta.arrived:
-            self._kinds[kind_of(key)].guard.arrived((key,))
+            view = self._kinds[kind_of(key)]
+            if view.guard.arrived((key,)):
+                view.lost_at = now  # others may follow it, one by one
         if self._charged_at is None:
             for view in self._kinds.values():
                 view.guard.forget(now)
 
-    def take_charge(self, counts: Mapping[str, int] | None, now: float) -> None:
-        """The bridge takes charge; `counts` of the ledger, None or empty without one."""
+    def take_charge(self, counts: Counts | None, now: float) -> None:
+        """The bridge takes charge; `counts` of the ledger, if there is one. Counts that are not
+        sure, or of nothing at all, are as good as none, but for the removal guard."""
         if self._charged_at is not None:  # of another epoch: what was held in it is worked out anew
             self.step_down()
         self._charged_at = now
-        self._no_ledger = not counts
+        self._no_ledger = counts is None or not (counts.sure and counts.kinds)
         for view in self._kinds.values():
             view.guard.forget(now)
-        for kind, count in (counts or {}).items():
+        for kind, count in (counts.kinds if counts else {}).items():
             self._counted(kind, count)
         gone = (
             k for k, v in self._kinds.items() if v.guard.counted and not self._catalog.placed(k)
@@ -130,6 +135,7 @@ class Holding:
         """The bridge is in charge no more. What the source says is known still; what is held, or
         let go, is another's to say, and is worked out anew if it takes charge again."""
         self._charged_at, self._no_ledger = None, False
+        self._tripped_at, self._along = -math.inf, frozenset()
         self._kinds = {
             kind: KindState(
                 KindGuard(self._guard),
@@ -253,12 +259,19 @@ class Holding:
         }
 
     def _trip(self, now: float) -> frozenset[KindName]:
-        """The kinds that the removal guard holds now."""
-        return frozenset(
-            kind
-            for kind, view in self._kinds.items()
-            if view.guard.judge(self._catalog.placed(kind), now)
-        )
+        """The kinds that the removal guard holds now, and those that lost anything at that time:
+        one mistake takes objects of many kinds, and may take few of some."""
+        before = self.guarded.keys()
+        guarded = {k for k, v in self._kinds.items() if v.guard.judge(self._catalog.placed(k), now)}
+        if guarded - before:
+            self._tripped_at = now
+        lost = {k for k, v in self._kinds.items() if v.guard.missing(self._catalog.placed(k))}
+        if not guarded:
+            self._along = frozenset()
+        elif now <= self._tripped_at + self._guard.window:
+            self._along |= lost
+        self._along &= lost
+        return self._along | guarded
 
     def _cause(self, kinds: Iterable[KindName], now: float) -> None:
         """Hold `kinds` as of now."""
@@ -287,12 +300,13 @@ class Holding:
         charged = self._charged_at
         return self._no_ledger and charged is not None and now < charged + self.hold
 
-    def counts(self, now: float) -> dict[str, int]:
-        """Placed objects a kind, for the ledger; empty while that cannot be known."""
-        if self._counts_unknown(now):
-            return {}
+    def counts(self, now: float) -> Counts:
+        """What the ledger is to count."""
         counts = {k: v.guard.count(self._catalog.placed(k)) for k, v in self._kinds.items()}
-        return {kind: n for kind, n in counts.items() if n or self._kinds[kind].ruled}
+        return Counts(
+            {kind: n for kind, n in counts.items() if n or self._kinds[kind].ruled},
+            sure=not self._counts_unknown(now),
+        )
 
     def wanted_lists(self, now: float) -> dict[KindName, float]:
         """Kinds that wait for a list, and the second after which it must be asked for."""

@@ -11,6 +11,7 @@ import math
 from collections.abc import Set
 from dataclasses import dataclass, replace
 
+from bridge.guard import Counts
 from nodecast.names import NodeName
 
 PERIOD = 5.0
@@ -22,7 +23,7 @@ class Written:
 
     names: frozenset[NodeName]
     mark: int
-    counts: tuple[tuple[str, int], ...]
+    counts: Counts
 
 
 class LedgerBook:
@@ -51,19 +52,19 @@ class LedgerBook:
             return self._failures_until
         return max(self._written_at + PERIOD, self._failures_until)
 
-    def due(self, names: Set[NodeName], mark: int, counts: dict[str, int], now: float) -> float:
+    def due(self, names: Set[NodeName], mark: int, counts: Counts, now: float) -> float:
         """When it must be written: `now`, later, or never as things are."""
         if self._in_flight is not None:
             return math.inf
         if self._last is None or len(names) > len(self._last.names):  # names only ever come
             return max(now, self._failures_until)
-        if (self._last.mark, self._last.counts) != (mark, tuple(sorted(counts.items()))):
+        if (self._last.mark, self._last.counts) != (mark, counts):
             return max(now, self._written_at + PERIOD, self._failures_until)
         return math.inf
 
-    def write(self, names: Set[NodeName], mark: int, counts: dict[str, int], now: float) -> Written:
+    def write(self, names: Set[NodeName], mark: int, counts: Counts, now: float) -> Written:
         """It is being written now."""
-        self._in_flight = Written(frozenset(names), mark, tuple(sorted(counts.items())))
+        self._in_flight = Written(frozenset(names), mark, counts)
         self._last, self._written_at = self._in_flight, now
         return self._in_flight
 

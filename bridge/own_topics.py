@@ -15,6 +15,7 @@ from typing import Protocol
 import msgspec
 
 from bridge.charge import READING_WAIT, Charge, Identity, Phase
+from bridge.guard import Counts
 from bridge.ledger import LedgerBook
 from bridge.publisher import Port
 from bridge.replay import Replay
@@ -205,16 +206,16 @@ class OwnTopics:
     # -- the ledger
 
     def write_ledger(
-        self, nodes: Set[NodeName], mark: int, counts: Callable[[float], dict[str, int]], now: float
+        self, nodes: Set[NodeName], mark: int, counts: Callable[[float], Counts], now: float
     ) -> float:
         """Write it if it is due; the monotonic second at which it will be."""
         if (idle := self.book.idle_until(nodes)) > now:
             return idle
-        kinds = counts(now)
-        due = self.book.due(nodes, mark, kinds, now)
+        placed = counts(now)
+        due = self.book.due(nodes, mark, placed, now)
         if due > now:
             return due
-        self.book.write(nodes, mark, kinds, now)
+        self.book.write(nodes, mark, placed, now)
         ledger = Ledger(
             bridge=self._identity.bridge,
             source=self._identity.source,
@@ -223,7 +224,8 @@ class OwnTopics:
             mark=mark,
             paused=self.book.paused,
             nodes=sorted(nodes),
-            kinds=kinds,
+            kinds=dict(placed.kinds) if placed.sure else {},
+            at_least=msgspec.UNSET if placed.sure else dict(placed.kinds),
         )
         payload, encoding = pack(encode(ledger), compress=True)
         self._port.publish(Outgoing(self.ledger, payload, retain=True, encoding=encoding), LEDGER)

@@ -14,7 +14,8 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """`nodes`: every name that may hold a snapshot. `kinds`: how many objects are placed.
 
     `mark` counts the snapshot acknowledgements of `instance` that this ledger covers. Empty
-    `kinds` say that the counts are not known, which is as good as no ledger.
+    `kinds` say that the counts are not known, which is as good as no ledger; `at_least` is there
+    instead and says what is known of them.
     """
 
     schema: int = 1
@@ -26,6 +27,7 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     paused: bool = False
     nodes: list[str] = []
     kinds: dict[str, Number] = {}
+    at_least: dict[str, Number] | msgspec.UnsetType = msgspec.UNSET
 
 
 class Probe(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,34 +5,55 @@
   served again for `hold` seconds, or at once where no watch noticed the 404: then nothing but a
   removal guard can tell that it was not emptied on purpose;
 - a kind is forbidden for a while;
-- the directory vanishes for a while.
-
-Mass deletions by mistake are not among them: without a removal guard nothing can tell them from
-what is wanted.
+- the directory vanishes for a while;
+- all or most objects of a kind, or of all, are deleted by mistake, or are not seen any more by a
+  bridge that was started with other settings. Nothing but the removal guard can tell that from what
+  is wanted: where so much is missing that the guard must trip, none of it may leave a node before
+  an operator approves; where less is, it is as good as wanted.
 """
 
 from __future__ import annotations
 
+import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 
+from bridge.guard import GuardPolicy
 from bridge.sources.events import KindStatus
 from nodecast.names import KindName, ResourceKey, kind_of
 from tests.sim.clock import Simulation
-from tests.sim.things import KINDS
+from tests.sim.things import KINDS, placed_by_kind
 from tests.sim.truth import Truth
+
+MARGIN = 1
+"""Objects more than the guard's number that an accident must take: the bridge's view lags."""
+CLEARLY = 0.75
+"""The share that it must take."""
+MOST = 0.85
 
 
 class Accidents:
-    """What is wrong with the source now. `hold`: seconds of the bridge's setting."""
+    """What is wrong with the source now. `hold`, `guard`: the bridge's settings; `known`:
+    how much the bridge in charge knows to be placed, None without one."""
 
-    def __init__(self, sim: Simulation, truth: Truth, hold: float) -> None:
+    def __init__(
+        self,
+        sim: Simulation,
+        truth: Truth,
+        hold: float,
+        guard: GuardPolicy,
+        known: Callable[[], Mapping[KindName, int] | None],
+    ) -> None:
         self._sim = sim
         self._truth = truth
         self._hold = hold
+        self._guard = guard
+        self._known = known
+        self._before: Mapping[KindName, int] = {}
         self._kinds: frozenset[KindName] = frozenset()
         self._removed = False
         self._number = 0
+        self._restart: Callable[[], None] | None = None
 
     @property
     def running(self) -> bool:
@@ -44,31 +65,86 @@ class Accidents:
 
     def crd_removed(self, kinds: frozenset[KindName], rng: random.Random) -> None:
         """Kinds go with all their objects, and come back."""
-        if not self._begin(kinds, removed=True):
+        keys = self._of(kinds)
+        if not self._begin(kinds, removed=True, takes=keys):
             return
-        span = self._delete_all(kinds, rng)
+        span = self._delete(keys, rng)
         missing_at = span + rng.uniform(0.1, 4.3)
         served_at = missing_at + rng.uniform(2, 60)
         meant_at = served_at + self._hold - 0.5
         self._later(missing_at, self._truth.set_status, kinds, KindStatus.MISSING)
         self._later(served_at, self._truth.set_status, kinds, KindStatus.OK)
         self._later(served_at, self._accept_overlooked)
-        self._later(meant_at, self._truth.accept, kinds)
+        self._later(meant_at, self._accept, kinds)
         self._later(served_at + rng.uniform(0, 2 * self._hold), self.end)
 
-    def _delete_all(self, kinds: frozenset[KindName], rng: random.Random) -> float:
+    def deleted(self, kinds: frozenset[KindName], rng: random.Random, share: float = 1.0) -> None:
+        """People delete objects that they want, and make them again."""
+        keys = self._some(kinds, rng, share)
+        if not self._begin(kinds, removed=True, takes=keys):
+            return
+        span = self._delete(keys, rng)
+        self._accept(kinds)
+        self._later(span + rng.uniform(5, 80), self.end)
+
+    def narrowed(
+        self, kinds: frozenset[KindName], rng: random.Random, restart: Callable[[], None]
+    ) -> None:
+        """The bridge is started with settings that show it little, and later with the right ones.
+
+        `restart`: ends the bridge, and starts it a while later.
+        """
+        keys = self._some(kinds, rng, rng.choice([MOST, 1.0]))
+        if not self._begin(kinds, removed=True, takes=keys):
+            return
+        self._restart = restart
+        self._accept(kinds)
+        restart()
+        self._truth.show_less(keys)
+        self._later(rng.uniform(5, 80), self.end)
+
+    def approved(self, kind: KindName) -> None:
+        """An operator says that what is shown of a kind is meant."""
+        if self.running:
+            self._truth.accept(self._truth.accepted | {kind})
+
+    def counted(self, counts: Mapping[str, int]) -> None:
+        """A bridge begins that knows no more of what was placed before it than these counts."""
+        unknown = {k for k in self._truth.guarded if counts.get(k, 0) < self._before[k]}
+        if unknown:
+            self._truth.guarded -= unknown
+            self._truth.accept(self._truth.accepted | unknown)
+
+    def _of(self, kinds: frozenset[KindName]) -> list[ResourceKey]:
+        return [key for key in self._truth.shown if kind_of(key) in kinds]
+
+    def _some(
+        self, kinds: frozenset[KindName], rng: random.Random, share: float
+    ) -> list[ResourceKey]:
+        """So many of the objects of each kind, rounded up."""
+        found = []
+        for kind in sorted(kinds):
+            keys = self._of(frozenset({kind}))
+            found += rng.sample(keys, math.ceil(share * len(keys)))
+        return found
+
+    def _delete(self, keys: list[ResourceKey], rng: random.Random) -> float:
         """Every kind loses its objects at an even pace; the seconds until all are gone."""
-        of_kind = [[key for key in self._truth.shown if kind_of(key) == k] for k in sorted(kinds)]
-        some = [keys for keys in of_kind if keys]
-        span = min([rng.choice([0.3, 0.3, 2.5]), *(0.3 * len(keys) for keys in some)])
-        for keys in some:
-            rng.shuffle(keys)
-            for index, key in enumerate(keys):
-                self._later(span * index / len(keys), self._truth.put, key, None, wanted=False)
+        of_kind = [[key for key in keys if kind_of(key) == kind] for kind in KINDS]
+        some = [each for each in of_kind if each]
+        span = min([rng.choice([0.3, 0.3, 2.5]), *(0.3 * len(each) for each in some)])
+        for each in some:
+            rng.shuffle(each)
+            for index, key in enumerate(each):
+                self._later(span * index / len(each), self._truth.put, key, None, wanted=False)
         return span
 
+    def _accept(self, kinds: frozenset[KindName]) -> None:
+        """What is shown of these kinds is meant, but for what must be guarded."""
+        self._truth.accept(self._truth.accepted | (kinds - self._truth.guarded))
+
     def _accept_overlooked(self) -> None:
-        self._truth.accept(frozenset(self._truth.overlooked))
+        self._accept(frozenset(self._truth.overlooked))
 
     def forbidden(self, kinds: frozenset[KindName], lasts: float) -> None:
         """The bridge has no right to see these kinds; people go on editing."""
@@ -90,17 +166,45 @@ class Accidents:
         self._number += 1
         self._removed = False
         truth.set_status(self._kinds, KindStatus.OK)
+        if self._restart is not None:
+            self._restart()
+            self._restart = None
+            truth.show_all()
         back = [key for key, thing in truth.wanted.items() if truth.shown.get(key) != thing]
         for index, key in enumerate(back):
             self._sim.after(0.5 * index / len(back), self._come_back, key)
         self._later(0.51, self._over)
 
-    def _begin(self, kinds: frozenset[KindName], *, removed: bool = False) -> bool:
+    def _begin(
+        self,
+        kinds: frozenset[KindName],
+        *,
+        removed: bool = False,
+        takes: Collection[ResourceKey] = (),
+    ) -> bool:
         if self.running:
             return False
         self._kinds, self._removed = kinds, removed
+        self._truth.guard(self._must_be_guarded(takes))
         self._number += 1
         return True
+
+    def _must_be_guarded(self, takes: Collection[ResourceKey]) -> frozenset[KindName]:
+        """The kinds of which so much will be on no node that the guard must trip: of what the
+        bridge knows to be placed."""
+        if not takes:
+            return frozenset()
+        wanted = self._truth.wanted
+        before = self._before = placed_by_kind(wanted)
+        known = self._known() or before
+        left = placed_by_kind({key: each for key, each in wanted.items() if key not in set(takes)})
+        return frozenset(
+            kind
+            for kind in KINDS
+            if known[kind] >= before[kind]
+            and before[kind] - left[kind] >= self._guard.number + MARGIN
+            and before[kind] - left[kind] > CLEARLY * before[kind]
+        )
 
     def _later(
         self, delay: float, action: Callable[..., None], *arguments: object, **named: object
@@ -120,4 +224,5 @@ class Accidents:
 
     def _over(self) -> None:
         self._kinds = frozenset()
+        self._truth.guard(frozenset())
         self._truth.accept(frozenset())

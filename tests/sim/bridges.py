@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bridge.bridge import Bridge
 from bridge.charge import Identity, Phase
+from bridge.guard import GuardPolicy
 from bridge.policy import Policy
 from bridge.publisher import PublishPolicy
 from bridge.sources.events import SourceEvent
@@ -32,8 +33,10 @@ from tests.sim.truth import Truth
 NAME = BridgeName("default")
 TOPICS = Topics()
 HOLD = 20.0
+GUARD = GuardPolicy(number=4, window=20.0)
 POLICY = Policy(
     hold=HOLD,
+    guard=GUARD,
     lag=2.5,
     compress=False,
     publish=PublishPolicy(refused=Backoff(1, 5)),
@@ -88,6 +91,8 @@ class Shared:
     truth: Truth
     directory: bool
     violate: Callable[[str, str], None]
+    took_charge: Callable[[Mapping[str, int]], None]
+    """Told what the ledger counts, at least, when a process takes charge."""
 
 
 class BridgeProcess:
@@ -140,6 +145,16 @@ class BridgeProcess:
 
     def thaw(self) -> None:
         self._frozen_until = 0.0
+        self._wake()
+
+    @property
+    def frozen(self) -> bool:
+        return self._sim.now < self._frozen_until
+
+    def approve(self, kind: KindName) -> None:
+        """An operator lets go what is missing of a kind."""
+        self._sim.say(self.name, "approved", kind=kind)
+        self.core.approve(kind, self._sim.now)
         self._wake()
 
     def gap(self, kinds: frozenset[KindName], lasts: float, *, noticed: bool) -> None:
@@ -250,10 +265,18 @@ class BridgeProcess:
             self.core.source_event(each, now)
         if self._session is None:
             return math.inf
+        began = self.core.charge.epoch is None
         due = self.core.work(now)
+        if began and self.core.charge.epoch is not None:
+            self._shared.took_charge(self._counted)
         if self.core.holding.held != held:
             self._sim.say(self.name, "holds", kinds=",".join(self.core.holding.held))
         return now if events else due  # a Lost may wait behind the events
+
+    @property
+    def _counted(self) -> Mapping[str, int]:
+        ledger = self.core.charge.ledger
+        return (ledger.kinds or ledger.at_least or {}) if ledger else {}
 
     def _say_snapshot(self, snapshot: Snapshot) -> None:
         self._sim.say(

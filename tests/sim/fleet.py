@@ -7,15 +7,15 @@ revision for equal content, no file written twice. At calm: every node's files, 
 snapshot, are the placement of what is wanted; nothing is held; a deletion arrives in time; nobody
 publishes without end.
 
-What needs a removal guard or leadership by a Lease is left out of the worlds: mass deletions by
-mistake, and a CRD removed while the watches are still silent after a restored backup of the
-cluster, or so shortly before calm that its objects are back before it is missing.
+What nothing can tell from what is wanted is left out of the worlds: accidents while the watches are
+still silent after a restored backup of the cluster, and a CRD removed so shortly before calm that
+its objects are back before it is missing.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -23,11 +23,12 @@ import orjson
 
 from nodecast.messages import Snapshot, Wire, decode_snapshot
 from nodecast.names import KindName, NodeName, ResourceKey
-from tests.sim.accidents import Accidents
-from tests.sim.bridges import HOLD, TOPICS, BridgeProcess, Host, Shared
+from tests.sim.accidents import MOST, Accidents
+from tests.sim.bridges import GUARD, HOLD, TOPICS, BridgeProcess, Host, Shared
 from tests.sim.broker import Broker
 from tests.sim.clock import Simulation
 from tests.sim.devices import Device
+from tests.sim.operators import Operator
 from tests.sim.people import People
 from tests.sim.plan import FAULTS_END, Fault, Plan, What
 from tests.sim.readers import RELIST
@@ -62,12 +63,20 @@ class Fleet:
         self._rng = sim.rng("fleet")
         self._broker = Broker(sim)
         self._truth = Truth(sim)
-        self._accidents = Accidents(sim, self._truth, HOLD)
+        self._accidents = Accidents(sim, self._truth, HOLD, GUARD, self._known)
         self._people = People(sim, self._truth, self._accidents, FAULTS_END)
+        self._operator = Operator(sim, self._truth, self._accidents, self._bridge, FAULTS_END)
         self._silent_until = 0.0
         self._gone: set[NodeName] = set()
         self._saved: tuple[dict[ResourceKey, Thing], int] = ({}, 0)
-        shared = Shared(sim, self._broker, self._truth, plan.world.directory, self._violate)
+        shared = Shared(
+            sim,
+            self._broker,
+            self._truth,
+            plan.world.directory,
+            self._violate,
+            self._accidents.counted,
+        )
         self._hosts = [Host(shared, name) for name in "PQ"[: plan.world.bridges]]
         self._devices = {
             node: Device(sim, self._broker, self._truth, node, self._violate) for node in NODES
@@ -134,8 +143,16 @@ class Fleet:
                     kinds = _kinds(fault.pick // 2)
                     noticed = fault.what is What.GAP
                     process.gap(kinds, fault.between(1, 15), noticed=noticed)
-            case What.CRD if self._silent_until < self.sim.now < FAULTS_END - 10:
+            case What.CRD if not self._silent_now and self.sim.now < FAULTS_END - 10:
                 accidents.crd_removed(_kinds(fault.pick), self._rng)
+            case What.EMPTIED if not self._silent_now:
+                accidents.deleted(_kinds(fault.pick), self._rng)
+                self._perhaps_kill(fault)
+            case What.THINNED if not self._silent_now:
+                accidents.deleted(_kinds(fault.pick), self._rng, MOST)
+                self._perhaps_kill(fault)
+            case What.NARROWED:
+                accidents.narrowed(_kinds(fault.pick), self._rng, lambda: self._restart(fault))
             case What.FORBIDDEN:
                 accidents.forbidden(_kinds(fault.pick), fault.between(3, 60))
             case What.DIRECTORY:
@@ -146,6 +163,19 @@ class Fleet:
                 if not accidents.running:
                     self._truth.rewind(*self._saved)
                     self._silent_until = self.sim.now + RELIST[1]
+
+    def _perhaps_kill(self, fault: Fault) -> None:
+        """Whether the bridge is restarted into an accident."""
+        if fault.pick % 7 < 2:
+            self._restart(fault)
+
+    def _restart(self, fault: Fault) -> None:
+        self._host(fault).kill(fault.between(0.5, 10))
+
+    @property
+    def _silent_now(self) -> bool:
+        """Whether watches may still be silent after a restored backup of the cluster."""
+        return self.sim.now <= self._silent_until
 
     def _strike_bridge(self, fault: Fault) -> None:
         host = self._host(fault)
@@ -213,6 +243,12 @@ class Fleet:
         processes = [host.process for host in self._hosts]
         return next((p for p in processes if p is not None and p.in_charge), None)
 
+    def _known(self) -> Mapping[KindName, int] | None:
+        """How many objects of each kind the bridge in charge knows to be placed; None: there is
+        none in charge."""
+        process = self._bridge()
+        return {kind: process.core.catalog.placed(kind) for kind in KINDS} if process else None
+
     def _retained(self, node: NodeName) -> Snapshot | None:
         message = self._broker.retained.get(TOPICS.resources(node))
         if message is None:
@@ -270,7 +306,7 @@ class Fleet:
 
 _AT_BROKER = {What.BROKER_KEEPS, What.BROKER_OLDER, What.BROKER_EMPTY, What.POWER, What.CUT}
 _AT_SOURCE = {What.GAP, What.SILENCE, What.CRD, What.FORBIDDEN, What.DIRECTORY, What.REWIND}
-_AT_SOURCE |= {What.CLEARED}
+_AT_SOURCE |= {What.CLEARED, What.EMPTIED, What.THINNED, What.NARROWED}
 _AT_BRIDGE = {What.BRIDGE, What.BRIDGE_CLOCK, What.FREEZE, What.SECOND}
 
 

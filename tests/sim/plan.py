@@ -27,6 +27,9 @@ class What(StrEnum):
     CRD = "a CRD is removed and comes back"
     FORBIDDEN = "kinds are forbidden"
     DIRECTORY = "the directory vanishes"
+    EMPTIED = "all objects are deleted by mistake"
+    THINNED = "most objects are deleted by mistake"
+    NARROWED = "the bridge is given a selector that matches little"
     REWIND = "the cluster is restored from a backup"
     AGENT = "agent killed"
     AGENT_AWAY = "agent off for long"
@@ -53,6 +56,7 @@ class World:
         """What can go wrong here; what is more likely is there more than once."""
         here = [what for what in What if what not in _ELSEWHERE]
         here += [What.BROKER_KEEPS, What.BRIDGE, What.GAP, What.AGENT, What.CUT, What.RESTORE_STORE]
+        here += [What.EMPTIED] * 2 + [What.THINNED] * 2 + [What.NARROWED]
         here += [What.DIRECTORY] * 3 if self.directory else [What.CRD] * 3 + [What.FORBIDDEN] * 2
         here += [What.SECOND] * 2 if self.bridges > 1 else []
         here += [What.REWIND] if self.rewinds else []
@@ -61,6 +65,7 @@ class World:
 
 _IN_SCRIPTS = {What.AGENT_GONE, What.CLEARED}
 _ELSEWHERE = {What.DIRECTORY, What.CRD, What.FORBIDDEN, What.SECOND, What.REWIND, *_IN_SCRIPTS}
+_ELSEWHERE |= {What.EMPTIED, What.THINNED, What.NARROWED}
 
 WORLDS = {
     "kubernetes": World(),

@@ -19,6 +19,7 @@ import bridge.holding
 from agent.intake import Accept, decide
 from agent.store.resources import ResourceStore
 from bridge.charge import Charge
+from bridge.guard import Counts
 from bridge.holding import Holding
 from bridge.placement import Rules
 from bridge.publisher import Publisher
@@ -49,7 +50,7 @@ def _accept_as_live(store: Any, snapshot: Any, **rest: Any) -> None:
 
 def _take_charge_sure(holding: Holding, counts: object, now: float) -> None:
     del counts
-    _take_charge(holding, {"Other.sim": 1}, now)
+    _take_charge(holding, Counts({"Dataset.sim": 0}), now)
 
 
 def _forget_lost(publisher: Any, tokens: Iterable[object]) -> None:

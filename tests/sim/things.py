@@ -94,3 +94,9 @@ def placement(things: Things) -> dict[ResourceKey, set[NodeName]]:
 def pairs_placed(things: Things) -> set[tuple[NodeName, ResourceKey]]:
     """(node, key) of everything that belongs somewhere."""
     return {(node, key) for key, nodes in placement(things).items() for node in nodes}
+
+
+def placed_by_kind(things: Things) -> dict[KindName, int]:
+    """How many things of each kind belong somewhere."""
+    placed = [kind_of(key) for key, nodes in placement(things).items() if nodes]
+    return {kind: placed.count(kind) for kind in KINDS}

@@ -2,13 +2,14 @@
 
 The two differ only during an accident: people want their objects while a CRD is gone and the
 server shows none of them. An accident that lasts long enough is taken at its word, as the contract
-says: what is shown is then as true as what is wanted, and a removal by either is right.
+says: what is shown is then as true as what is wanted, and a removal by either is right. One that is
+so large that the removal guard must see it is taken at its word only once an operator approves.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from bridge.sources.events import KindStatus
@@ -18,6 +19,9 @@ from tests.sim.things import KINDS, Thing, pairs_placed
 
 LONG = 100.0
 """Seconds for which something that belonged to a node all the time must not leave it."""
+
+SETTLED = 1.0
+"""Seconds before an accident for which something must have belonged to a node."""
 
 
 @dataclass(slots=True)
@@ -44,6 +48,9 @@ class Truth:
     watchers: list[Callable[[Entry | None], None]] = field(default_factory=list)
     accepted: frozenset[KindName] = frozenset()
     """Kinds of which what is shown counts as true beside what is wanted."""
+    guarded: frozenset[KindName] = frozenset()
+    """Kinds of which the accident that runs takes so much that none of it may leave a node."""
+    guarded_since: float = math.inf
     overlooked: set[KindName] = field(default_factory=set)
     """Kinds that were missing and are back without a watch having noticed."""
     last_edit: float = 0.0
@@ -86,6 +93,23 @@ class Truth:
         self.accepted = kinds
         self.note()
 
+    def guard(self, kinds: frozenset[KindName]) -> None:
+        """An accident begins, and takes so much of these kinds."""
+        self.guarded, self.guarded_since = kinds, self.sim.now
+
+    def show_less(self, keys: Iterable[ResourceKey]) -> None:
+        """The source shows these no more, and tells nobody."""
+        for key in keys:
+            del self.shown[key]
+        self.version += 1
+        self.note()
+
+    def show_all(self) -> None:
+        """The source shows everything again, and tells nobody."""
+        self.shown = dict(self.wanted)
+        self.version += 1
+        self.note()
+
     def note(self) -> None:
         """Remember what belongs where in every true state, and since when."""
         placed = pairs_placed(self.wanted)
@@ -101,9 +125,13 @@ class Truth:
 
     def why_wrong(self, node: NodeName, key: ResourceKey) -> str | None:
         """Why a node must not lose `key` now; None: it may."""
+        since = self._since.get((node, key), math.inf)
+        guarded = kind_of(key) in self.guarded - self.accepted
+        if guarded and since < self.guarded_since - SETTLED:
+            return "so much of its kind is missing that the guard must hold it"
         if self._always.get((node, key)):
             return "it has belonged there ever since it was made"
-        if self._since.get((node, key), math.inf) < self.sim.now - LONG:
+        if since < self.sim.now - LONG:
             return f"it has belonged there for {LONG:.0f} s"
         return None
 

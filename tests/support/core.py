@@ -12,6 +12,7 @@ from collections.abc import Iterable
 import orjson
 
 from bridge.catalog import Catalog
+from bridge.guard import Counts
 from bridge.holding import Holding
 from bridge.placement import Rules, make_rule
 from bridge.publisher import Publisher, PublishPolicy
@@ -138,7 +139,7 @@ class Core:
             self.listed()
         if counts is None:
             counts = {kind: self.catalog.placed(kind) for kind in RULES.kinds}
-        self.holding.take_charge(counts, self.now)
+        self.holding.take_charge(Counts(counts, sure=bool(counts)), self.now)
         self.holding.update(self.now)
 
     # -- time and the broker

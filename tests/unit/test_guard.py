@@ -103,11 +103,11 @@ def test_a_kind_without_a_rule_that_the_ledger_counts_is_held_until_approved() -
     core.charge({OWNER: 1, PART: 1, ALONE: 1, "Old.x": 10, "no kind": 10})
     core.after(3600)
     assert core.holding.held == ("Old.x",)
-    assert core.holding.counts(core.now) == {OWNER: 1, PART: 1, ALONE: 1, "Old.x": 10}
+    assert core.holding.counts(core.now).kinds == {OWNER: 1, PART: 1, ALONE: 1, "Old.x": 10}
     core.holding.approve(KindName("Old.x"))
     core.after(0)
     assert core.holding.held == ()
-    assert core.holding.counts(core.now) == {OWNER: 1, PART: 1, ALONE: 1}
+    assert core.holding.counts(core.now).kinds == {OWNER: 1, PART: 1, ALONE: 1}
 
 
 def test_a_guard_that_is_off_holds_nothing() -> None:

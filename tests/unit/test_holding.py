@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from bridge.guard import GuardPolicy
+from bridge.guard import Counts, GuardPolicy
 from bridge.holding import EMPTY_WAIT
 from bridge.sources.events import KindStatus, Listed
 from tests.support.core import ALONE, OWNER, PART, RULES, Core, key, record
@@ -97,10 +97,8 @@ def test_the_next_change_is_the_end_of_the_hold(core: Core) -> None:
 # -- at a start
 
 
-@pytest.mark.parametrize("counts", [None, {}])
-def test_without_a_ledger_every_kind_is_held_for_the_hold_time(
-    counts: dict[str, int] | None,
-) -> None:
+@pytest.mark.parametrize("counts", [None, Counts({}), Counts({ALONE: 1}, sure=False)])
+def test_without_a_ledger_every_kind_is_held_for_the_hold_time(counts: Counts | None) -> None:
     core = Core()
     core.put(record("Alone/a", "n"), record("Owner/a", "n"), record("Part/a", "n"))
     core.listed()
@@ -242,22 +240,22 @@ def test_without_a_ledger_every_empty_kind_waits() -> None:
 
 def test_the_counts_are_the_objects_placed(core: Core) -> None:
     core.put(record("Alone/b", "n", "m"), record("Alone/c"))
-    assert core.holding.counts(core.now) == {ALONE: 2, OWNER: 1, PART: 1}
+    assert core.holding.counts(core.now).kinds == {ALONE: 2, OWNER: 1, PART: 1}
 
 
 def test_an_object_counts_for_a_minute_after_it_left(core: Core) -> None:
     core.put(record("Alone/b", "n"))
     core.remove("Alone/b")
     core.after(WINDOW - 1)
-    assert core.holding.counts(core.now)[ALONE] == 2
+    assert core.holding.counts(core.now).kinds[ALONE] == 2
     core.after(2)
-    assert core.holding.counts(core.now)[ALONE] == 1
+    assert core.holding.counts(core.now).kinds[ALONE] == 1
 
 
 def test_an_object_that_came_back_counts_once(core: Core) -> None:
     core.put(record("Alone/a"))
     core.put(record("Alone/a", "m"))
-    assert core.holding.counts(core.now)[ALONE] == 1
+    assert core.holding.counts(core.now).kinds[ALONE] == 1
 
 
 def test_a_held_kind_keeps_its_count(core: Core) -> None:
@@ -265,7 +263,7 @@ def test_a_held_kind_keeps_its_count(core: Core) -> None:
     core.listed(ALONE, status=KindStatus.INCOMPLETE)
     core.remove("Alone/b")
     core.after(10 * WINDOW)
-    assert core.holding.counts(core.now)[ALONE] == 2
+    assert core.holding.counts(core.now).kinds[ALONE] == 2
 
 
 def test_a_kind_held_at_a_start_keeps_the_ledgers_count() -> None:
@@ -273,9 +271,9 @@ def test_a_kind_held_at_a_start_keeps_the_ledgers_count() -> None:
     core.put(record("Alone/a"))
     core.charge({ALONE: 4})
     core.after(59)
-    assert core.holding.counts(core.now)[ALONE] == 4
+    assert core.holding.counts(core.now).kinds[ALONE] == 4
     core.after(2)
-    assert core.holding.counts(core.now)[ALONE] == 0
+    assert core.holding.counts(core.now).kinds[ALONE] == 0
 
 
 def test_without_a_ledger_there_is_no_count_for_the_hold_time() -> None:
@@ -283,9 +281,9 @@ def test_without_a_ledger_there_is_no_count_for_the_hold_time() -> None:
     core.put(record("Alone/a", "n"))
     core.charge({})
     core.after(59)
-    assert core.holding.counts(core.now) == {}
+    assert not core.holding.counts(core.now).sure
     core.after(2)
-    assert core.holding.counts(core.now)[ALONE] == 1
+    assert core.holding.counts(core.now).kinds[ALONE] == 1
 
 
 def test_what_agents_report_counts_as_placed_where_there_was_no_ledger() -> None:
@@ -295,14 +293,14 @@ def test_what_agents_report_counts_as_placed_where_there_was_no_ledger() -> None
     core.after(30)
     core.holding.reported([key("Alone/a"), key("Alone/gone"), key("Other/x")], core.now)
     core.after(31)
-    assert core.holding.counts(core.now)[ALONE] == 2
+    assert core.holding.counts(core.now).kinds[ALONE] == 2
     core.after(WINDOW)
-    assert core.holding.counts(core.now)[ALONE] == 1
+    assert core.holding.counts(core.now).kinds[ALONE] == 1
 
 
 def test_what_agents_report_does_not_count_where_there_was_a_ledger(core: Core) -> None:
     core.holding.reported([key("Alone/gone")], core.now)
-    assert core.holding.counts(core.now)[ALONE] == 1
+    assert core.holding.counts(core.now).kinds[ALONE] == 1
 
 
 def test_a_kind_that_agents_have_and_the_source_does_not_waits_without_a_ledger() -> None:

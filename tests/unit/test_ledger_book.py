@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 
+from bridge.guard import Counts
 from bridge.ledger import PERIOD, LedgerBook
 from nodecast.names import NodeName
 
 A, B = NodeName("a"), NodeName("b")
-COUNTS = {"Alone.x": 1}
+COUNTS = Counts({"Alone.x": 1})
 
 
 def written(*names: NodeName) -> LedgerBook:
@@ -20,7 +21,7 @@ def written(*names: NodeName) -> LedgerBook:
 
 
 def test_it_is_due_at_once_in_a_new_connection() -> None:
-    assert LedgerBook().due(set(), 0, {}, 5) == 5
+    assert LedgerBook().due(set(), 0, Counts({}), 5) == 5
     book = written(A)
     book.disconnected()
     assert book.due({A}, 0, COUNTS, 101) == 101
@@ -39,7 +40,7 @@ def test_names_count_only_once_the_broker_has_them() -> None:
 def test_nothing_is_due_while_a_write_is_in_flight() -> None:
     book = LedgerBook()
     book.write({A}, 0, COUNTS, 100)
-    assert book.due({A, B}, 9, {}, 200) == math.inf
+    assert book.due({A, B}, 9, Counts({}), 200) == math.inf
 
 
 def test_a_new_name_is_due_at_once() -> None:
@@ -49,12 +50,12 @@ def test_a_new_name_is_due_at_once() -> None:
 def test_a_mark_or_a_count_that_moved_is_due_after_the_period() -> None:
     book = written(A)
     assert book.due({A}, 1, COUNTS, 101) == 100 + PERIOD
-    assert book.due({A}, 0, {"Alone.x": 2}, 101) == 100 + PERIOD
+    assert book.due({A}, 0, Counts({"Alone.x": 2}), 101) == 100 + PERIOD
     assert book.due({A}, 1, COUNTS, 200) == 200
 
 
 def test_nothing_is_due_where_nothing_moved() -> None:
-    assert written(A).due({A}, 0, dict(COUNTS), 1e9) == math.inf
+    assert written(A).due({A}, 0, Counts(dict(COUNTS.kinds)), 1e9) == math.inf
 
 
 def test_what_was_refused_is_due_again_after_the_pause() -> None:
