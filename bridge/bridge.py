@@ -234,7 +234,7 @@ class Bridge:
                 self._listing.want(dict.fromkeys(self._rules.kinds, now))
             elif self.charge.ledger is not None:
                 self.publisher.dirty(_names(self.charge.ledger.nodes))
-        if self.own.echoed(payload):
+        if self.own.echoed(payload, now):
             self.publisher.recheck()
 
     def _finish_listing(self, now: float) -> None:

@@ -31,6 +31,9 @@ from nodecast.topics import Topic, Topics
 
 log = logger(__name__)
 
+_ECHO = Backoff(2 * READING_WAIT, 20 * READING_WAIT)
+"""Seconds in which the echo after a batch of reports must come back."""
+
 
 class BridgePort(Port, Protocol):
     """What the bridge needs of a session."""
@@ -68,6 +71,8 @@ class OwnTopics:
         self._said = Repeats()
         self._replay = Replay(topics, identity.instance)
         self._reading_since = math.inf
+        self._echo_by = math.inf
+        self._echoes_missed = 0
         self._failures: dict[Control, int] = {}
         self.refusals: dict[str, str] = {}
         """What the broker does not let this bridge have of its own, and why."""
@@ -104,7 +109,7 @@ class OwnTopics:
         self.book.disconnected()
         self._replay.reset()
         self.open_nodes = frozenset()
-        self._reading_since = self._subscribe_at = self._birth_at = math.inf
+        self._reading_since = self._subscribe_at = self._birth_at = self._echo_by = math.inf
 
     def subscribed(self, what: Control, refused: tuple[str, ...], now: float) -> None:
         """The broker answered a subscribe."""
@@ -163,14 +168,15 @@ class OwnTopics:
     def _send_probe(self, payload: bytes) -> None:
         self._port.publish(Outgoing(self.probe, payload, retain=False), PROBE)
 
-    def echoed(self, payload: bytes) -> bool:
+    def echoed(self, payload: bytes, now: float) -> bool:
         """A probe came back; whether more nodes were heard by it."""
         if self._charge.phase is not Phase.READING:
             self._reading_since = math.inf
         if not self._replay.echoed(payload):
             return False
+        self._echoes_missed = 0
         self._reopen()
-        self._replay_next()
+        self._replay_next(now)
         return True
 
     # -- in charge
@@ -184,9 +190,24 @@ class OwnTopics:
         self._subscribe_at = math.inf
         self._port.subscribe([Subscription(self._topics.every_status(), replay=False)], REPORTS)
 
-    def _replay_next(self) -> None:
+    def _replay_next(self, now: float) -> None:
+        if not self._replay.under_way:
+            self._echo_by = math.inf
         if batch := self._replay.next_batch():
             self._port.subscribe(batch, REPLAY)
+            self._echo_by = now + _ECHO.pause(self._echoes_missed + 1, self._rng)
+
+    def _replay_again(self) -> None:
+        self._echoes_missed += 1
+        nodes = self._replay.again()
+        if nodes <= 1:
+            self._replay.give_up()  # better to serve nodes unheard than not at all
+            self._reopen()
+        log.warning(
+            "the broker dropped the end of a replay: fewer reports at a time are asked for;"
+            " raise its max_queued_messages",
+            nodes=nodes,
+        )
 
     def work(self, nodes: Set[NodeName], now: float) -> float:
         """Do what is due; the monotonic second of the next. `nodes`: all that are to be heard."""
@@ -200,8 +221,11 @@ class OwnTopics:
             self._subscribe()
         if self._charge.phase is Phase.IN_CHARGE:
             self._replay.want(nodes)
-            self._replay_next()
-        return min(self._reading_since + READING_WAIT, self._birth_at, self._subscribe_at)
+            if self._replay.under_way and now >= self._echo_by:
+                self._replay_again()
+            self._replay_next(now)
+        due = min(self._birth_at, self._subscribe_at, self._echo_by)
+        return min(self._reading_since + READING_WAIT, due)
 
     # -- the ledger
 

@@ -3,7 +3,8 @@
 A node is sent nothing in a connection before its own last word was heard: it may belong to another
 bridge by now, or have a version that this one never gave. A broker drops what goes beyond about a
 thousand retained messages of one subscription, without a word; so each batch is followed by a probe
-to ourselves, and its echo starts the next.
+to ourselves, and its echo starts the next. An echo that does not come was dropped itself, and some
+reports with it: its batch is asked for again, in halves.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ class Replay:
         self._asked: set[NodeName] = set()
         self._left: list[NodeName] = []
         self._batch: tuple[NodeName, ...] = ()
+        self._size = _BATCH
         self._probes = itertools.count()
         self.heard: set[NodeName] = set()
         self.probe = b""
@@ -51,13 +53,18 @@ class Replay:
             self._left = new + self._left
             self._asked.update(new)
 
+    @property
+    def under_way(self) -> bool:
+        """Whether the echo after a batch is still to come."""
+        return bool(self._batch)
+
     def next_batch(self) -> list[Subscription]:
         """The next topics, with a new `probe` to go after them; none while a batch is under way."""
         if self._batch or not self._left:
             return []
         self.probe = encode(Probe(instance=self._instance, replay=next(self._probes)))
-        self._batch = tuple(reversed(self._left[-_BATCH:]))
-        del self._left[-_BATCH:]
+        self._batch = tuple(reversed(self._left[-self._size :]))
+        del self._left[-self._size :]
         return [Subscription(self._topics.status(node)) for node in self._batch]
 
     def echoed(self, payload: bytes) -> bool:
@@ -66,6 +73,14 @@ class Replay:
             return False
         self._hear(self._batch)
         return True
+
+    def again(self) -> int:
+        """The echo did not come: the batch goes again, in halves; how many nodes are in it."""
+        size = len(self._batch)
+        self._left += reversed(self._batch)
+        self._batch = ()
+        self._size = max(1, size // 2)
+        return size
 
     def give_up(self) -> None:
         """The broker lets us hear nothing: what was asked for counts as heard."""

@@ -1,6 +1,6 @@
 """A TCP proxy on loopback: the network between a client and a server, as a test wants it.
 
-It sees bytes only, so TLS passes through. Threads of its own: one that accepts, and two for each
+It sees bytes only, so TLS passes through. It can refuse, cut, hold, delay and drop them. Threads of its own: one that accepts, and two for each
 connection; all have ended when the proxy is closed.
 """
 
@@ -10,6 +10,10 @@ import socket
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Literal
+
+Way = Literal["up", "down"]
+"""To the server, and back from it."""
 
 
 class Proxy:
@@ -21,6 +25,9 @@ class Proxy:
         self._pairs: set[tuple[socket.socket, socket.socket]] = set()
         self._flowing = threading.Event()
         self._flowing.set()
+        self._swallows: frozenset[Way] = frozenset()
+        self.delay = 0.0
+        """Seconds by which each piece of data comes later, in both directions."""
         self._listener: socket.socket | None = None
         self._threads: list[threading.Thread] = []
         self.port = 0
@@ -63,6 +70,16 @@ class Proxy:
     def thaw(self) -> None:
         self._flowing.set()
 
+    def drop(self, *ways: Way) -> None:
+        """Swallow the bytes that go these ways (all, if none is named) while the connections stay;
+        those that lost some can only be cut, as `pass_again` does."""
+        self._swallows = frozenset(ways or ("up", "down"))
+
+    def pass_again(self) -> None:
+        """Let bytes through on new connections."""
+        self._swallows = frozenset()
+        self.cut()
+
     def _start(self, target: Callable[[socket.socket], None], given: socket.socket) -> None:
         thread = threading.Thread(target=target, args=(given,), name="proxy", daemon=True)
         with self._lock:
@@ -82,18 +99,21 @@ class Proxy:
                 each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             with self._lock:
                 self._pairs.add((near, far))
-            back = threading.Thread(target=self._pump, args=(far, near), name="proxy back")
+            back = threading.Thread(target=self._pump, args=(far, near, "down"), name="proxy back")
             back.start()
-            self._pump(near, far)
+            self._pump(near, far, "up")
             back.join()
             with self._lock:
                 self._pairs.discard((near, far))
 
-    def _pump(self, source: socket.socket, target: socket.socket) -> None:
+    def _pump(self, source: socket.socket, target: socket.socket, way: Way) -> None:
         with suppress(OSError):  # broken off by one side, or by a test
             while data := source.recv(65536):
                 self._flowing.wait()
-                target.sendall(data)
+                if self.delay:
+                    threading.Event().wait(self.delay)
+                if way not in self._swallows:
+                    target.sendall(data)
         self._flowing.wait()  # an end is not seen either while nothing passes
         _shut(source, target)
 
