@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,8 +20,8 @@ def make_fleet(tmp_path: Path) -> Iterator[Make]:
     """Make the fleet of the test, of these nodes; nothing of it runs yet."""
     made: list[Fleet] = []
 
-    def make(*nodes: str, config: str = "") -> Fleet:
-        made.append(Fleet(tmp_path, *nodes, config=config))
+    def make(*nodes: str, **options: Any) -> Fleet:
+        made.append(Fleet(tmp_path, *nodes, **options))
         return made[0]
 
     yield make

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Callable
+
 import pytest
 
 from nodecast.messages import Ledger, ModelSet, encode
@@ -64,6 +67,80 @@ def test_m1_a_broker_that_comes_back_empty_is_filled_and_no_agent_does_anything(
         eventually(lambda: all(look.online(each) for each in STATES), what="all say online")
         ledger = eventually(look.ledger, what="the ledger is there again")
         assert ledger.nodes == ["edge0", "edge1"]
+        assert look.ops("edge0") == []
+    for node, agent in fleet.agents.items():
+        assert agent.untouched(marks[node])
+        assert not agent.logged("model ops sent", marks[node].log)
+
+
+@pytest.mark.parametrize("saved_once", [False, True], ids=["never-saved", "older-save"])
+def test_b1_a_broker_killed_before_its_autosave_is_repaired_without_a_change_in_the_cluster(
+    fleet: Fleet, saved_once: bool
+) -> None:
+    fleet.broker.autosave = False
+    _begin(fleet)
+    if saved_once:
+        fleet.broker.restart()  # the stop saves what was before the change
+    now = _change(fleet)
+    fleet.should_be(now)
+    with fleet.look() as look:
+        eventually(lambda: (found := look.ledger()) and found.kinds, what="the ledger is whole")
+        right = eventually(lambda: _payloads(look), what="the snapshots")
+    marks = {node: agent.mark() for node, agent in fleet.agents.items()}
+    since = len(fleet.bridge.log)
+    fleet.broker.kill()
+    assert fleet.broker.store.exists() is saved_once
+    fleet.broker.start()
+    fleet.should_be(now)
+
+    with fleet.look() as look:
+        eventually(lambda: _payloads(look) == right, what="the versions are those of before")
+        eventually(lambda: _requested(look), what="the models are there again")
+        assert look.ops("edge0") == []
+    assert not fleet.bridge.logged("taking charge", since)
+    assert all(agent.untouched(marks[node]) for node, agent in fleet.agents.items())
+
+
+def _payloads(look: Look) -> list[bytes] | None:
+    """The snapshots of both nodes, byte by byte, once there are two."""
+    seen = [look.observer.latest(f"node/{node}/resources") for node in BEFORE]
+    return [each.payload for each in seen if each] if all(seen) else None
+
+
+def _garbage(store: bytes) -> bytes:
+    return random.Random(1).randbytes(len(store))
+
+
+def _first_half(store: bytes) -> bytes:
+    return store[: len(store) // 2]
+
+
+@pytest.mark.parametrize("corrupt", [_garbage, _first_half])
+def test_b2_a_corrupt_store_and_a_broker_that_stays_away_cost_no_agent_anything(
+    fleet: Fleet, corrupt: Callable[[bytes], bytes]
+) -> None:
+    _begin(fleet)
+    broker, (first, second) = fleet.broker, fleet.agents.values()
+    marks = {node: agent.mark() for node, agent in fleet.agents.items()}
+    broker.stop()
+    broker.store.write_bytes(corrupt(broker.store.read_bytes()))
+    assert not broker.starts()
+
+    for process in (fleet.bridge, first, second):
+        process.says("no connection to the broker")
+    second.kill()  # and nothing but its disk to start from
+    second.start()
+    eventually(lambda: second.status().get("ready"), 20, what="it serves from its disk")
+    assert (first.status()["connected"], second.status()["connected"]) == (False, False)
+    fleet.disks_should_be(BEFORE)
+    assert all(agent.untouched(marks[node]) for node, agent in fleet.agents.items())
+
+    broker.wipe()
+    broker.start()
+    fleet.should_be(BEFORE)
+    with fleet.look() as look:
+        eventually(lambda: _requested(look), what="the models are there again")
+        eventually(look.ledger, what="the ledger is there again")
         assert look.ops("edge0") == []
     for node, agent in fleet.agents.items():
         assert agent.untouched(marks[node])

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from nodecast.errors import MessageError
 from nodecast.messages import (
@@ -160,6 +160,24 @@ class Agent(Process):
         assert code == 0, output
         return {each["key"]: each["state"] for each in json.loads(output)}
 
+    def model_states(self) -> dict[str, str]:
+        """What `nodecast-agent models --json` says: states by name; empty before it says any."""
+        _, output = self.command("models", "--json")
+        try:
+            models = json.loads(output)["models"]
+        except json.JSONDecodeError:
+            return {}
+        return {each["name"]: each["state"] for each in models}
+
+    def status(self) -> dict[str, Any]:
+        """What `nodecast-agent status --json` says; empty before it says anything."""
+        _, output = self.command("status", "--json")
+        try:
+            found: dict[str, Any] = json.loads(output)
+        except json.JSONDecodeError:
+            return {}
+        return found
+
     def _paths(self) -> list[Path]:
         tries = 10
         while True:
@@ -218,11 +236,21 @@ class Look:
         ]
 
 
+Url = Callable[[str, int], str]
+"""The name of a process and the broker's port to the broker's URL for that process."""
+
+
+def _directly(_process: str, port: int) -> str:
+    return f"mqtt://127.0.0.1:{port}"
+
+
 class Fleet:
     """One bridge, named `default`, and its agents, one for each of `nodes`."""
 
-    def __init__(self, root: Path, *nodes: str, config: str = "") -> None:
+    def __init__(self, root: Path, *nodes: str, config: str = "", url: Url = _directly) -> None:
+        """`config`: further lines of the broker's; `url` gives each process its way to it."""
         self.root = root
+        self._url = url
         self.broker = Broker(root / "broker", persistent=True, config=config)
         self.manifests = root / "manifests"
         self.manifests.mkdir()
@@ -241,14 +269,14 @@ class Fleet:
         """A bridge; on the same directory and under the same name, if nothing else is said."""
         directory = manifests or self.manifests
         arguments = ["nodecast-bridge", "run", "--manifests", str(directory), "--bridge", name]
-        arguments += ["--mqtt-url", self.broker.url]
+        arguments += ["--mqtt-url", self._url(log, self.broker.port)]
         return self._kept(Process(self.root / f"{log}.log", arguments, BRIDGE_SETTINGS))
 
     def another_agent(self, node: str, log: str, root: Path | None = None) -> Agent:
         """An agent of `node`; below another `root` it has directories of its own."""
         directory = root or self.root
         directory.mkdir(exist_ok=True)
-        return self._kept(Agent(directory, node, self.broker.url, log))
+        return self._kept(Agent(directory, node, self._url(log, self.broker.port), log))
 
     def _kept(self, process: P) -> P:
         self._processes.append(process)

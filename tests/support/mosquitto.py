@@ -11,6 +11,7 @@ import shutil
 import signal
 import socket
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.support.wait import eventually
@@ -36,11 +37,16 @@ def free_port() -> int:
         return port
 
 
+class BrokerEnded(AssertionError):
+    """It ended instead of listening."""
+
+
 class Broker:
     """A Mosquitto that starts, stops, dies, freezes and loses its store as a test wants it.
 
     `config` are further configuration lines; `persistent` keeps a store in `directory`, written at
-    once on every change.
+    once on every change, or only at a stop where `autosave` is off. It listens on each of `hosts`,
+    of which 127.0.0.1 must be one.
     """
 
     def __init__(
@@ -49,14 +55,18 @@ class Broker:
         *,
         config: str = "",
         persistent: bool = False,
+        autosave: bool = True,
         anonymous: bool = True,
         port: int | None = None,
+        hosts: Sequence[str] = ("127.0.0.1",),
     ) -> None:
         self.directory = directory
         self.port = port or free_port()
         self.config = config
         self.persistent = persistent
+        self.autosave = autosave
         self.anonymous = anonymous
+        self.hosts = hosts
         self._process: subprocess.Popen[bytes] | None = None
         self._frozen = False
         directory.mkdir(parents=True, exist_ok=True)
@@ -94,6 +104,15 @@ class Broker:
             )
         eventually(self._listens, within=10, what="the broker listens")
         return self
+
+    def starts(self) -> bool:
+        """Start, and whether it came up: it may not, on the store that it has."""
+        try:
+            self.start()
+        except BrokerEnded:
+            self._process = None
+            return False
+        return True
 
     def __enter__(self) -> Broker:
         return self.start()
@@ -153,7 +172,7 @@ class Broker:
 
     def _configuration(self) -> str:
         lines = [
-            f"listener {self.port} 127.0.0.1",
+            *(f"listener {self.port} {host}" for host in self.hosts),
             f"allow_anonymous {str(self.anonymous).lower()}",
             "set_tcp_nodelay true",
             "log_dest stderr",
@@ -164,15 +183,15 @@ class Broker:
             lines += [
                 "persistence true",
                 f"persistence_location {self.store.parent}/",
-                "autosave_on_changes true",
-                "autosave_interval 1",
+                f"autosave_on_changes {str(self.autosave).lower()}",
+                f"autosave_interval {1 if self.autosave else 0}",
             ]
         return "\n".join(lines) + f"\n{self.config}\n"
 
     def _listens(self) -> bool:
         assert self._process is not None
         if self._process.poll() is not None:
-            raise AssertionError(f"mosquitto ended with {self._process.returncode}:\n{self.log}")
+            raise BrokerEnded(f"mosquitto ended with {self._process.returncode}:\n{self.log}")
         try:
             socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
         except OSError:

@@ -1,7 +1,7 @@
 """A TCP proxy on loopback: the network between a client and a server, as a test wants it.
 
-It sees bytes only, so TLS passes through. It can refuse, cut, hold, delay and drop them. Threads of its own: one that accepts, and two for each
-connection; all have ended when the proxy is closed.
+It sees bytes only, so TLS passes through: it can refuse them, cut, hold, delay and drop. Threads of
+its own: one that accepts, and two for each connection; all have ended when the proxy is closed.
 """
 
 from __future__ import annotations
