@@ -9,6 +9,7 @@ import pytest
 
 from nodecast.messages import ModelOp
 from tests.support.fleet import Agent, Fleet, Look, end_state
+from tests.support.mqtt import observing
 from tests.support.objects import Object, dataset
 from tests.support.wait import eventually
 
@@ -39,11 +40,11 @@ def _change_models(agent: Agent, models: dict[str, str], rng: random.Random) -> 
     agent.models(models)
 
 
-def test_m8_after_fifty_kills_the_disk_is_the_snapshot_and_no_model_op_is_missing(
+def test_m8_b7_after_fifty_kills_disk_is_snapshot_no_op_is_missing_and_no_session_is_left(
     make_fleet: type[Fleet],
 ) -> None:
     rng = random.Random(SEED)
-    fleet = make_fleet("edge0")
+    fleet = make_fleet("edge0", config="sys_interval 1")
     agent = fleet.agents["edge0"]
     keeps = dataset("keeps", "edge0")
     fleet.put(keeps)
@@ -66,6 +67,20 @@ def test_m8_after_fifty_kills_the_disk_is_the_snapshot_and_no_model_op_is_missin
         fleet.should_be({"edge0": list(fleet.objects.values())})
         _models_should_be(look, models)
         _all_ops_came(look.ops("edge0"), models)
+    _sessions_should_be(fleet, 2)  # of the bridge and the agent
+    agent.stop()
+    _sessions_should_be(fleet, 1)
+
+
+def _sessions_should_be(fleet: Fleet, number: int) -> None:
+    """One session outlives its connection by the delay of its will, so that the will is said."""
+    topic = "$SYS/broker/clients/total"
+    with observing(fleet.broker.port, topic) as observer:
+        eventually(
+            lambda: (seen := observer.latest(topic)) and int(seen.payload) == number + 1,
+            60,
+            what=f"{number} sessions, and the observer's",
+        )
 
 
 def _live(rng: random.Random) -> None:
