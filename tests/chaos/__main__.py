@@ -32,8 +32,6 @@ def main(arguments: list[str]) -> int:
         print(*plan.steps, sep="\n")
         return 0
     print(command, *settings.described(), sep="\n", flush=True)
-    if settings.faketime_library() is None:
-        print("faketime is not installed: no bridge gets a wrong clock")
     root = Path(chosen.keep or tempfile.mkdtemp(prefix="nodecast-chaos-"))
     root.mkdir(parents=True, exist_ok=True)
     if any(root.iterdir()):

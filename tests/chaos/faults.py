@@ -10,15 +10,16 @@ import time
 from collections.abc import Callable, Mapping
 
 from nodecast.names import NodeName
-from tests.chaos import settings
 from tests.chaos.acts import Fault, What
 from tests.chaos.approvals import approve_all
+from tests.chaos.clocks import wrong_clock
 from tests.chaos.processes import AgentHost, Host, Processes
 from tests.chaos.source import Source
 from tests.chaos.trees import TreeWatch
 from tests.chaos.wire import Recorder
 
-_CLOCKS = ("-2000d", "-3h", "+3h", "+400d")
+_DAY = 24 * 3600
+_CLOCKS = (-2000 * _DAY, -3 * 3600, 3 * 3600, 400 * _DAY)
 _SKIPPED = "(not there: nothing done)"
 
 
@@ -33,7 +34,6 @@ class Faults:
         self._trees = trees
         self._recorder = recorder
         self._down: list[Host] = []
-        self._faketime = settings.faketime_library()
 
     def strike(self, fault: Fault) -> str | None:
         """Let it happen; a word on what was different than planned."""
@@ -54,7 +54,7 @@ class Faults:
     def end_all(self) -> None:
         """Faults are over, whichever they were."""
         self._source.calm()
-        for link in (*self._processes.links.values(), *self._source.links):
+        for link in (*self._processes.links.values(), *self._source.links.values()):
             link.heal()
         broker = self._processes.broker
         if broker.running:
@@ -137,13 +137,8 @@ class Faults:
     def _bridge_up_clock(self, pick: int) -> str | None:
         host = self._down.pop() if self._down else self._processes.bridges[0]
         offset = _CLOCKS[pick % len(_CLOCKS)]
-        if self._faketime is not None:
-            host.process.variables = {
-                "LD_PRELOAD": self._faketime,
-                "FAKETIME": offset,
-                "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-            }
-        return f"{self._start(host)}, {offset}"
+        host.process.variables = wrong_clock(self._processes.root, offset)
+        return f"{self._start(host)}, its clock is off by {offset:+} s"
 
     def _start(self, host: Host) -> str:
         host.finish()
@@ -215,7 +210,7 @@ class Faults:
     # -- the links
 
     def _link(self, what: What, name: str) -> str | None:
-        link = self._processes.links.get(name) or self._source.links[0]
+        link = self._processes.links.get(name) or self._source.links[name]
         match what:
             case What.LINK_CUT:
                 link.cut()

@@ -17,6 +17,7 @@ from tests.chaos.people import People
 from tests.chaos.things import KINDS
 
 AGENTS = tuple(NodeName(f"edge-{number}") for number in (1, 2, 3, 4))
+BRIDGES = ("bridge-a", "bridge-b")
 NODES = (*AGENTS, NodeName("edge-off.example"))
 """The last has no agent: only what the broker keeps for it counts."""
 MANIFESTS, KUBERNETES = "manifests", "kubernetes"
@@ -37,6 +38,8 @@ class Plan:
     seed: int
     seconds: float
     source: str
+    lease: bool
+    """Both bridges run, and a Lease says which is in charge; else the one that came last is."""
     things: Edit
     configs: tuple[Config, ...]
     steps: tuple[Step, ...]
@@ -125,7 +128,8 @@ def make_plan(seed: int, seconds: float, source: str) -> Plan:
     things, configs = people.begin(), tuple(people.configs())
     edits = people.work(seconds, _Gone(faults))
     steps = sorted([*faults, *edits], key=lambda step: step.at)
-    return Plan(seed, seconds, source, things, configs, tuple(steps))
+    lease = source == KUBERNETES and seed // len(SOURCES) % 2 == 1
+    return Plan(seed, seconds, source, lease, things, configs, tuple(steps))
 
 
 def source_of(seed: int) -> str:
@@ -185,10 +189,10 @@ def _struck(kind: Kind, rng: random.Random) -> tuple[str, str]:
             node = rng.choice(AGENTS)
             return node, node
         case "link":
-            link = rng.choice(("bridge", "bridge", *AGENTS))
+            link = rng.choice((*BRIDGES, *AGENTS))
             return f"link {link}", link
         case "link:api":
-            return "link api", "api"
+            return "link api", f"{rng.choice(BRIDGES)} to the API server"
         case "source":
             return "source", rng.choice(KINDS) if kind.begins in _OF_ONE_KIND else ""
         case strikes:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from nodecast.names import NodeName
 from tests.chaos import settings
 from tests.chaos.links import Link
-from tests.chaos.plan import AGENTS
+from tests.chaos.plan import AGENTS, BRIDGES
 from tests.support.fleet import Agent
 from tests.support.mosquitto import Broker
 from tests.support.process import STOP_WITHIN, Process
@@ -119,25 +119,31 @@ class AgentHost(Host):
 
 
 class Processes:
-    """Everything that runs. `options` are those of the bridge that name its source."""
+    """Everything that runs. `options` gives those of a bridge that name its source; `more` are
+    further settings of the bridges."""
 
-    def __init__(self, root: Path, options: Sequence[str]) -> None:
+    def __init__(
+        self, root: Path, options: Callable[[str], list[str]], more: Mapping[str, object]
+    ) -> None:
+        self.root = root
         self.broker = Broker(root / "broker", persistent=True)
         self.stores: list[bytes] = []
         """States of the broker's store, to come back to."""
         self.broker_losses: list[float] = []
         """When it came up with what may be less than it had."""
         self.links: dict[str, Link] = {
-            name: Link("127.0.0.1", self.broker.port) for name in ("bridge", *AGENTS)
+            name: Link("127.0.0.1", self.broker.port) for name in (*BRIDGES, *AGENTS)
         }
         for link in self.links.values():
             link.accept()
-        self.bridges = [self._bridge(root, name, options) for name in ("bridge-a", "bridge-b")]
+        self.bridges = [self._bridge(root, name, options(name), more) for name in BRIDGES]
         self.agents = {node: self._agent(root, node) for node in AGENTS}
 
-    def _bridge(self, root: Path, name: str, options: Sequence[str]) -> Host:
-        arguments = ["nodecast-bridge", "run", *options, "--mqtt-url", self._url("bridge")]
-        chosen = {**settings.BRIDGE, "api.socket": root / f"{name}.sock"}
+    def _bridge(
+        self, root: Path, name: str, options: list[str], more: Mapping[str, object]
+    ) -> Host:
+        arguments = ["nodecast-bridge", "run", *options, "--mqtt-url", self._url(name)]
+        chosen = {**settings.BRIDGE, **more, "api.socket": root / f"{name}.sock"}
         return Host(name, Process(root / f"{name}.log", arguments, chosen))
 
     def _agent(self, root: Path, node: NodeName) -> AgentHost:

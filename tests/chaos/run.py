@@ -64,7 +64,8 @@ class Run:
         self._accidents = Accidents(settings.GUARD_NUMBER)
         self._owed = threading.Lock()  # the truth, between this thread and the watch's
         self._source = make_source(plan.source, root)
-        self._processes = Processes(root, self._source.options())
+        more = settings.LEASE if plan.lease else {}
+        self._processes = Processes(root, self._source.options, more)
         trees = {node: host.agent.tree for node, host in self._processes.agents.items()}
         self._trees = TreeWatch(trees, self._why_wrong)
         self._configs = ConfigFiles(self._processes)
@@ -99,7 +100,8 @@ class Run:
         self._edit(self._plan.things)
         for config in self._plan.configs:
             self._configs.write(config)
-        self._processes.bridges[0].start()
+        for host in self._processes.bridges[: 2 if self._plan.lease else 1]:
+            host.start()
         for host in self._processes.agents.values():
             host.start()
         self._began = time.monotonic()
@@ -179,7 +181,7 @@ class Run:
         # Which of two bridges is the newer one, their ledger says: clocks and stores go back here.
         others = [each for each in self._processes.bridges if each is not host and each.starts]
         superseded = code == SUPERSEDED and bool(others)
-        if host not in self._processes.bridges or not superseded:
+        if host not in self._processes.bridges or not superseded or self._plan.lease:
             self.outcome.wrong.append(f"{host.name} ended by itself, exit code {code}")
 
     # -- the end

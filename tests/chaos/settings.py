@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 from collections.abc import Mapping
 
 _MQTT: Mapping[str, object] = {
@@ -26,6 +25,13 @@ BRIDGE: Mapping[str, object] = {
     "kubernetes.watch": 3,
     "kubernetes.resync": 20,
 }
+LEASE: Mapping[str, object] = {
+    "lease.mode": "on",
+    "lease.namespace": "default",
+    "lease.duration": 3,
+    "lease.renew": 2,
+    "lease.retry": 0.4,
+}
 AGENT: Mapping[str, object] = {
     **_MQTT,
     "report_coalesce": 0.2,
@@ -43,10 +49,5 @@ def described() -> list[str]:
     """Lines for the beginning of a run."""
     return [
         f"{side}: {' '.join(f'{name}={value}' for name, value in settings.items())}"
-        for side, settings in (("bridge", BRIDGE), ("agent", AGENT))
+        for side, settings in (("bridge", BRIDGE), ("with a Lease", LEASE), ("agent", AGENT))
     ]
-
-
-def faketime_library() -> str | None:
-    """Debian's libfaketime, which gives one process a clock of its own; None: not installed."""
-    return next(iter(glob.glob("/usr/lib/*/faketime/libfaketime.so.1")), None)

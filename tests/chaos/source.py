@@ -14,7 +14,7 @@ from typing import Protocol
 from nodecast.names import ResourceKey
 from tests.chaos.acts import Fault, What
 from tests.chaos.links import Link
-from tests.chaos.plan import MANIFESTS
+from tests.chaos.plan import BRIDGES, MANIFESTS
 from tests.chaos.things import GROUP, KINDS, PLURALS, Thing, Things, kind_of, manifest, name_of
 from tests.fakes.apiserver import ApiServer
 from tests.fakes.crds import crd
@@ -27,8 +27,8 @@ class Source(Protocol):
 
     def drop(self, keys: Iterable[ResourceKey]) -> None: ...
 
-    def options(self) -> list[str]:
-        """Those of `nodecast-bridge run`."""
+    def options(self, bridge: str) -> list[str]:
+        """Those of `nodecast-bridge run` for one of the bridges."""
 
     def disturb(self, fault: Fault) -> str | None:
         """Let a fault of the source happen, or end; a word on what was different than planned."""
@@ -38,9 +38,8 @@ class Source(Protocol):
 
     def close(self) -> None: ...
 
-    @property
-    def links(self) -> list[Link]:
-        """The links of its own."""
+    links: dict[str, Link]
+    """Those of its own, by name."""
 
 
 def make_source(kind: str, root: Path) -> Source:
@@ -52,6 +51,7 @@ class Directory:
     elsewhere."""
 
     def __init__(self, root: Path) -> None:
+        self.links: dict[str, Link] = {}
         self._things: dict[ResourceKey, Thing] = {}
         self._gone = ""  # the kind whose objects were deleted by mistake
         self._full = root / "manifests.full"
@@ -60,7 +60,7 @@ class Directory:
         self._served.mkdir()
         self._broken: dict[Path, bytes] = {}
 
-    def options(self) -> list[str]:
+    def options(self, _bridge: str) -> list[str]:
         return ["--manifests", str(self._served)]
 
     def put(self, things: Iterable[Thing]) -> None:
@@ -78,10 +78,6 @@ class Directory:
             path = self._path(key)
             self._broken.pop(path, None)
             path.unlink(missing_ok=True)
-
-    @property
-    def links(self) -> list[Link]:
-        return []
 
     def close(self) -> None: ...
 
@@ -164,15 +160,20 @@ class Cluster:
         self._server.install_all()
         self._server.namespace("plant-2")
         self._grant(KINDS)
-        self._link = Link("127.0.0.1", self._server.port)
-        self._link.accept()
-        self._kubeconfig = self._server.kubeconfig(root / "kubeconfig", user=_USER)
-        through = f"http://127.0.0.1:{self._link.port}"
-        text = self._kubeconfig.read_text().replace(self._server.url, through)
-        self._kubeconfig.write_text(text)
+        self.links = {
+            f"{bridge} to the API server": Link("127.0.0.1", self._server.port)
+            for bridge in BRIDGES
+        }
+        for link in self.links.values():
+            link.accept()
+        self._root = root
 
-    def options(self) -> list[str]:
-        return ["--kubeconfig", str(self._kubeconfig)]
+    def options(self, bridge: str) -> list[str]:
+        path = self._server.kubeconfig(self._root / f"{bridge}.kubeconfig", user=_USER)
+        link = self.links[f"{bridge} to the API server"]
+        through = f"http://127.0.0.1:{link.port}"
+        path.write_text(path.read_text().replace(self._server.url, through))
+        return ["--kubeconfig", str(path)]
 
     def put(self, things: Iterable[Thing]) -> None:
         for thing in things:
@@ -188,10 +189,6 @@ class Cluster:
             self._things.pop(key, None)
             if self._there(key):
                 self._server.delete(*_parts(key))
-
-    @property
-    def links(self) -> list[Link]:
-        return [self._link]
 
     def disturb(self, fault: Fault) -> str | None:
         match fault.what:
@@ -239,7 +236,8 @@ class Cluster:
         self.put([self._things[key] for key in _of_kind(self._things, gone)])
 
     def close(self) -> None:
-        self._link.__exit__()
+        for link in self.links.values():
+            link.__exit__()
         self._server.close()
 
     def _come_up(self) -> None:
@@ -255,6 +253,11 @@ class Cluster:
             [
                 {"apiGroups": [GROUP], "resources": resources, "verbs": ["list", "watch"]},
                 {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get"]},
+                {
+                    "apiGroups": ["coordination.k8s.io"],
+                    "resources": ["leases"],
+                    "verbs": ["get", "create", "update"],
+                },
             ],
         )
 

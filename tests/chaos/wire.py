@@ -4,9 +4,9 @@ A client of the broker's own, beside all links. paho's thread calls it, under on
 nothing. Only live messages are judged: what the broker keeps may be old, since its store is wiped
 and taken back in a run.
 
-What always holds: a version of a node's snapshot has one content; one instance of a bridge never
-goes back; an agent never reports a lower version than before, unless the run took its store; a
-`seq` of a store's ops means one op.
+What always holds: one instance of a bridge gives a version to one content, and never goes back; an
+agent never reports a lower version than before, unless the run took its store; a `seq` of a store's
+ops means one op.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Recorder:
         self.operations = 0
         self._port = port
         self._lock = threading.Lock()
-        self._contents: dict[tuple[str, Version], str] = {}
+        self._contents: dict[tuple[str, str, Version], str] = {}
         self._published: dict[tuple[str, str], Version] = {}
         self._reported: dict[str, tuple[str, Version]] = {}
         self._taken: set[str] = set()  # nodes whose store the run took, until they report again
@@ -92,8 +92,11 @@ class Recorder:
         ModelSet is lost too, nobody does: they are said again, and may mean something else."""
         consumer = self.consumers[node]
         if self._kept.get(node) != (consumer.store, consumer.seq):
-            self._ops = {op: means for op, means in self._ops.items() if op[0] != node}
+            self._forget_ops(node)
             self.consumers[node] = Consumer(gaps=consumer.gaps)
+
+    def _forget_ops(self, node: str) -> None:
+        self._ops = {op: means for op, means in self._ops.items() if op[0] != node}
 
     def _on_connect(self, client: Client, *_: Any) -> None:
         client.subscribe([("#", SubscribeOptions(qos=1))])
@@ -125,10 +128,11 @@ class Recorder:
 
     def _snapshot(self, node: str, wire: Wire) -> None:
         snapshot = decode_snapshot(wire)
-        known = self._contents.setdefault((node, snapshot.version), snapshot.digest)
-        if known != snapshot.digest:
-            self.wrong.append(f"{node}: version {snapshot.version} has two contents")
+        # Another instance may give a version again, where ledger and reports of it are lost: a
+        # version is the same only with the same digest.
         by = (node, snapshot.instance)
+        if self._contents.setdefault((*by, snapshot.version), snapshot.digest) != snapshot.digest:
+            self.wrong.append(f"{node}: {snapshot.version} of {snapshot.instance} has two contents")
         if snapshot.version < self._published.get(by, _NONE):
             self.wrong.append(f"{node}: {snapshot.instance} went back to {snapshot.version}")
         self._published[by] = snapshot.version
@@ -146,6 +150,8 @@ class Recorder:
     def _op(self, node: str, wire: Wire) -> None:
         op = decode(ModelOp, wire)
         self.operations += 1
+        if self.consumers[node].store != op.store:
+            self._forget_ops(node)  # whoever sees a new store begins anew
         means = (op.op, op.model, op.spec)
         if (known := self._ops.setdefault((node, op.store, op.seq), means)) != means:
             self.wrong.append(f"{node}: op {op.seq} of {op.store} is {known}, then {means}")
