@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.fleet import Agent, Fleet, Mark
+from tests.support.fleet import Agent, Fleet, Mark, end_state
 from tests.support.objects import dataset
 from tests.support.wait import eventually
 
@@ -165,8 +165,19 @@ def test_e5_a_damaged_store_is_kept_aside_and_costs_no_file(
 
 
 def test_e8_a_reinstalled_device_gets_the_full_set_again(fleet: Fleet, agent: Agent) -> None:
+    models = {"one": "s3://one", "two": "s3://two"}
+    agent.models(models)
+    with fleet.look() as look:
+        eventually(lambda: len(look.ops("edge0")) == 2, 20, what="the ops")
+        before = {op.store for op in look.ops("edge0")}
     agent.stop()
     shutil.rmtree(agent.state_dir)
-    agent.start()
+    with fleet.look() as look:
+        agent.start()
 
-    fleet.should_be({"edge0": (STAYS, GOES, CHANGES)})
+        fleet.should_be({"edge0": (STAYS, GOES, CHANGES)})
+        # Its models too, in a store of its own, so that nobody takes the seq for one it knows.
+        eventually(lambda: len(look.ops("edge0")) == 2, 20, what="the ops")
+        assert [op.seq for op in look.ops("edge0")] == [1, 2]
+        assert not {op.store for op in look.ops("edge0")} & before
+        assert end_state(look.ops("edge0")).keys() == models.keys()

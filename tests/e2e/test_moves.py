@@ -89,3 +89,23 @@ def test_e2_an_object_made_anew_under_its_name_arrives_as_it_is_now(fleet: Fleet
     again = dataset("again", "edge1", url="/third")
     fleet.put(again)
     fleet.should_be({"edge0": (STAYS,), "edge1": (again, OTHER_JOB)})
+
+
+def test_e2_an_object_made_anew_while_its_node_listens_ends_as_it_is_now(fleet: Fleet) -> None:
+    anew = dataset("anew", "edge0", url="/0")
+    fleet.put(STAYS, anew)
+    fleet.start()
+    fleet.should_be({"edge0": (STAYS, anew)})
+    before = fleet.agents["edge0"].mark()
+    for number in range(1, 6):
+        fleet.drop(anew)
+        anew = dataset("anew", "edge0", url=f"/{number}")
+        anew["metadata"] |= {"uid": f"uid-{number}", "generation": 1}
+        fleet.put(anew)
+        anew = dataset("anew", "edge0", url=f"/{number}/updated")
+        anew["metadata"] |= {"uid": f"uid-{number}", "generation": 2}
+        fleet.put(anew)
+        fleet.should_be({"edge0": (STAYS, anew)})
+    assert fleet.agents["edge0"].wrote(before) == {"Dataset.sedna.io/default/anew.json"}
+    fleet.drop(anew)
+    fleet.should_be({"edge0": (STAYS,)})

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
+
 import orjson
 import pytest
 
 from nodecast.messages import Wire, unpack
-from tests.support.fleet import Fleet, Look
+from tests.support.fleet import Agent, Fleet, Look
 from tests.support.objects import Object, dataset
 from tests.support.wait import eventually
 
@@ -65,7 +68,18 @@ def _all_of_one(look: Look) -> dict[str, tuple[str, bytes]] | None:
     return {node: (digest, resources) for node, (_, digest, resources) in found.items()}
 
 
-def test_e9_five_restarts_of_the_bridge_change_no_digest_no_byte_and_no_file(
+def _store(agent: Agent) -> dict[str, list[tuple[object, ...]]]:
+    """All that the store holds but the version row, by table."""
+    with closing(sqlite3.connect(f"file:{agent.state_dir}/agent.db?mode=ro", uri=True)) as db:
+        tables = [name for (name,) in db.execute("SELECT name FROM sqlite_schema")]
+        return {
+            table: db.execute(f"SELECT * FROM {table} ORDER BY 1").fetchall()
+            for table in tables
+            if table != "accepted" and not table.startswith("sqlite_")
+        }
+
+
+def test_e9_five_restarts_and_a_second_bridge_change_no_digest_no_byte_and_no_file(
     make_fleet: type[Fleet],
 ) -> None:
     fleet = make_fleet(*REAL)
@@ -85,6 +99,8 @@ def test_e9_five_restarts_of_the_bridge_change_no_digest_no_byte_and_no_file(
         # Without its counts a ledger is as good as none, and every kind is held at first.
         eventually(lambda: (found := look.ledger()) and found.kinds, what="the ledger counts")
         marks = {node: agent.mark() for node, agent in fleet.agents.items()}
+        stores = {node: _store(agent) for node, agent in fleet.agents.items()}
+        assert {len(store["progress"]) for store in stores.values()} == {100}
         for turn in range(5):
             if turn % 2:
                 fleet.bridge.kill()
@@ -96,7 +112,14 @@ def test_e9_five_restarts_of_the_bridge_change_no_digest_no_byte_and_no_file(
             eventually(lambda: _all_of_one(look) == first, 20, what="all snapshots, as they were")
             retold = [each.topic for each in look.observer.messages[since:]]
             assert all(retold.count(f"node/{node}/resources") == 1 for node in NODES)
+        # Two replicas for a while, as in a rolling update: the older steps down.
+        older, fleet.bridge = fleet.bridge, fleet.another_bridge("second")
+        fleet.bridge.start()
+        assert older.wait(30) == 69
+        fleet.should_be(real)
+        eventually(lambda: _all_of_one(look) == first, 20, what="all snapshots, as they were")
         assert look.ops(REAL[0]) == look.ops(REAL[1]) == []
     for node, agent in fleet.agents.items():
         assert agent.untouched(marks[node])
         assert not agent.logged("model ops sent", marks[node].log)
+        assert _store(agent) == stores[node]
