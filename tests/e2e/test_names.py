@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.support.fleet import Fleet
@@ -20,6 +22,13 @@ kind = "Data.example.com"
 nodes = ["spec.nodeName"]
 """
 LONG = "l" * 252
+# Groups and a kind as long as they may be, which differ in their last character.
+LONG_GROUP = ".".join(["g" * 61] * 4) + ".long"
+LONG_KIND = "K" + "k" * 61
+ODD = [f"Dataset.{LONG_GROUP}{end}" for end in "ab"] + [
+    f"{LONG_KIND}{end}.example.com" for end in "ab"
+]
+RULES += "".join(f'\n[[rules]]\nkind = "{kind}"\nnodes = ["spec.nodeName"]\n' for kind in ODD)
 
 
 WHAT = ("resources", "state", "status", "models")
@@ -39,6 +48,9 @@ PAIRS: list[tuple[Object, Object]] = [
     (_camera("Dataset.example.com", "both"), _camera("Data.example.com", "both")),
     (dataset(f"{LONG}a", "edge0"), dataset(f"{LONG}b", "edge0")),
     (dataset("ns", "edge0", namespace="one"), dataset("ns", "edge0", namespace="two")),
+    (_camera(ODD[0], "group"), _camera(ODD[1], "group")),
+    (_camera(ODD[2], "kind"), _camera(ODD[3], "kind")),
+    (_camera(ODD[0], f"{LONG}a"), _camera(ODD[0], f"{LONG}b")),
 ]
 
 
@@ -49,8 +61,12 @@ def test_e10_names_that_look_alike_are_kept_apart_and_go_one_by_one(
     config = fleet.root / "bridge.toml"
     config.write_text(RULES)
     # So that no kind becomes empty, which would wait for a second list.
-    keep = [_camera("Dataset.example.com", "keep"), _camera("Data.example.com", "keep")]
+    kinds = ["Dataset.example.com", "Data.example.com", *ODD]
+    keep = [_camera(kind, "keep") for kind in kinds]
     fleet.put(*keep)
+    # No name in Kubernetes, so that nothing can collide with `x.y`.
+    underscore = dataset("x_y", "edge0")
+    fleet.write("underscore.json", json.dumps(underscore))
     for pair in PAIRS:
         fleet.put(*pair)
     fleet.broker.start()
@@ -63,6 +79,7 @@ def test_e10_names_that_look_alike_are_kept_apart_and_go_one_by_one(
     fleet.should_be({"edge0": [*keep, *(second for _, second in PAIRS)]})
 
     assert len(fleet.agents["edge0"].wrote(before)) == len(PAIRS)
+    assert fleet.bridge.logged("x_y") == 1
 
 
 def test_k11_a_node_field_that_names_no_node_is_refused_for_its_object_alone(
