@@ -150,7 +150,12 @@ def open_database(state_dir: Path, schemas: Sequence[str], new_id: str) -> Opene
         except StoreBroken as error:
             kept = set_aside(path)
             log.error("store is broken, set aside; a fresh one begins", error=error, kept=kept)
-    return Opened(_create(path, schemas, new_id), new_id)
+    try:
+        return Opened(_create(path, schemas, new_id), new_id)
+    except StoreError:
+        # What was begun would be set aside at the next try, and push out what is worth keeping.
+        _unmake(path)
+        raise
 
 
 def _connect(path: Path) -> sqlite3.Connection:
@@ -252,6 +257,14 @@ def _create(path: Path, schemas: Sequence[str], store: str) -> sqlite3.Connectio
         connection.close()
         raise
     return connection
+
+
+def _unmake(path: Path) -> None:
+    for each in (path, *_beside(path)):
+        try:
+            each.unlink(missing_ok=True)
+        except OSError as error:
+            log.debug("a store that could not be made stays", path=each, error=error)
 
 
 def _sync_directory(directory: Path) -> None:

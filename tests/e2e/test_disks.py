@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.agents import AgentProcess, Hand
+from tests.support.agents import COMMAND, AgentProcess, Hand
 from tests.support.device import resource
 from tests.support.disks import mounted, remount, small_disk, take_all, take_nothing
 from tests.support.mosquitto import Broker
@@ -189,3 +189,38 @@ def test_e6_a_store_that_takes_nothing_lets_nothing_be_claimed(
     _nothing_is_claimed_that_a_crash_would_lose(agent, hand)
     take_all(agent.pid)
     _ends_well(agent, hand)
+
+
+def test_e6_a_start_on_a_full_disk_ends_and_a_later_one_goes_on(
+    agent: AgentProcess, hand: Hand
+) -> None:
+    with small_disk(agent.state) as disk:
+        try:
+            _begin(agent, hand)
+            assert agent.stop() == 0
+            if not disk.real:
+                agent.command = ["sh", "-c", 'ulimit -f 0; exec "$@"', "sh", *COMMAND]
+            for name in ("agent.db.bad-1", "agent.db.bad-2", "agent.db.bad-3"):
+                (agent.state / name).write_text("worth keeping")
+            disk.fill(0)
+            for _ in range(3):  # systemd goes on trying
+                agent.start()
+                assert agent.wait() == 1
+            assert "Traceback" not in agent.log
+            assert agent.values == {A: 1, B: 1}
+            for end in ("", "-wal", "-shm"):
+                (agent.state / f"agent.db{end}").unlink(missing_ok=True)
+            for _ in range(3):  # and without a store there is none to be made
+                agent.start()
+                assert agent.wait() == 1
+            assert "Traceback" not in agent.log
+            disk.free(0)
+            agent.command = COMMAND
+            agent.start()
+            eventually(lambda: agent.status().get("ready"), 20, what="it serves from disk")
+            eventually(lambda: hand.reported((5, 1)).instance == hand.online().instance, 20)
+            assert agent.values == {A: 1, B: 1}
+            kept = sorted(agent.state.glob("agent.db.bad-*"))
+            assert [path.read_text() for path in kept] == ["worth keeping"] * 3
+        finally:
+            agent.kill()

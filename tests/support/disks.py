@@ -56,9 +56,10 @@ class SmallDisk:
         self.real = real
 
     def fill(self, pid: int, *, files: bool = False) -> None:
-        """Leave no room, or with `files` no inode, until `free`."""
+        """Leave no room, or with `files` no inode, until `free`. `pid` 0: of no process yet."""
         if not self.real:
-            take_nothing(pid)
+            if pid:
+                take_nothing(pid)
         elif files:
             self._fill_with_files()
         else:
@@ -67,7 +68,8 @@ class SmallDisk:
     def free(self, pid: int) -> None:
         """Give back what `fill` took."""
         if not self.real:
-            take_all(pid)
+            if pid:
+                take_all(pid)
             return
         for path in self.path.glob(".filler*"):
             path.unlink()
