@@ -68,9 +68,12 @@ class Standing:
         return _with_core(known, self.bridge, self._clock())
 
     def approve(self, kind: KindName) -> KindView:
-        """As `Bridge.approve`; the kind as it is then. Raises ApiError before there is a core."""
+        """As `Bridge.approve`; the kind as it is then. Raises ApiError before there is a core,
+        and while another instance is in charge."""
         if self.bridge is None:
             raise ApiError("the bridge does not know yet what its source is: ask again later")
+        if self.stage == "standing by":
+            raise ApiError("this instance stands by: ask the one that holds the lease")
         now = self._clock()
         self.bridge.approve(kind, now)
         self.bridge.holding.update(now)

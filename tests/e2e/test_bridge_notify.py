@@ -108,7 +108,7 @@ def test_b3_a_node_that_the_acl_denies_is_in_the_line_until_it_is_served(
     fleet = make_fleet("edge0", config=f"acl_file {acl}")
     fleet.put(ALL[0], dataset("other", "edge1"))
     begin(fleet, systemd)
-    systemd.shows("the broker refuses the snapshots of 1 node (edge0: ")
+    systemd.shows("the broker refuses the snapshots of 1 node (edge0: Not authorized)")
 
     acl.write_text("topic readwrite #\n")
     fleet.broker.reload()

@@ -47,6 +47,13 @@ def test_before_the_source_is_known_there_is_a_status_and_nothing_to_approve(
         standing.approve(DATASET)
 
 
+def test_an_instance_that_stands_by_approves_nothing(standing: Standing) -> None:
+    standing.stage, standing.bridge = "standing by", core(ChargePhase.OFFLINE)
+    assert standing.status().phase == "standing by"
+    with pytest.raises(ApiError, match="ask the one that holds the lease"):
+        standing.approve(DATASET)
+
+
 @pytest.mark.parametrize(
     ("stage", "charge", "phase"),
     [
