@@ -236,8 +236,8 @@ class App:
     def _tell_systemd(self) -> None:
         """The line of `systemctl status`, when it changes; it needs no disk."""
         line = "connected" if self._connected else "not connected, serving from disk"
-        if (error := self._resources.store_error) is not None:
-            line += f"; {error}"
+        for error in (self._uplink.subscription_error, self._resources.store_error):
+            line += f"; {error}" if error is not None else ""
         if line != self._line:
             self._line = line
             self._notifier.status(line)

@@ -66,10 +66,11 @@ def _models(size: int) -> str:
     )
 
 
+@pytest.mark.parametrize("limit", ["message_size_limit", "max_packet_size"])
 def test_b4_an_object_that_grows_above_the_limit_stays_on_the_node_as_it_was(
-    make_fleet: type[Fleet],
+    make_fleet: type[Fleet], limit: str
 ) -> None:
-    fleet = make_fleet("edge0", config=f"max_packet_size {LIMIT}")
+    fleet = make_fleet("edge0", config=f"{limit} {LIMIT}")
     agent = fleet.agents["edge0"]
     was = _big(LIMIT // 4)
     fleet.put(*SMALL, was)

@@ -15,6 +15,8 @@ pytestmark = pytest.mark.broker
 ONE = dataset("one", "edge0")
 TWO = dataset("two", "edge1")
 LATE = dataset("late", "edge0")
+LONG = 120.0
+"""Seconds: a stop that waits for the broker would never come."""
 
 
 def _status(agent: Agent) -> dict[str, object]:
@@ -127,7 +129,7 @@ def test_m9_an_agent_that_is_stopped_says_first_what_it_has_to_say(fleet: Fleet)
         agent.ask_to_stop()
         fleet.broker.thaw()
 
-        assert agent.wait(15) == 0
+        assert agent.wait(LONG) == 0
         eventually(lambda: len(look.ops("edge0")) == len(MODELS), what="all ops came")
         eventually(lambda: look.online("node/edge0/state") is False, what="it says offline")
         models = look.model_set("edge0")
@@ -149,8 +151,8 @@ def test_m9_a_broker_that_stands_still_holds_up_no_stop_and_nothing_is_lost(flee
         agent.says("model ops sent")
         agent.ask_to_stop()
         fleet.bridge.ask_to_stop()
-        assert agent.wait(8) == 0
-        assert fleet.bridge.wait(8) == 0
+        assert agent.wait(LONG) == 0
+        assert fleet.bridge.wait(LONG) == 0
         fleet.broker.thaw()
         fleet.start()
         fleet.should_be({"edge0": (ONE, LATE)})

@@ -25,7 +25,6 @@ from tests.support.wait import eventually
 pytestmark = pytest.mark.broker
 
 SECONDS = float(os.environ.get("STORM_SECONDS", "15"))
-RESTART_EVERY = 5.0
 A_SECOND = 100
 BEATS = 10
 """Changes and reports come in so many bursts a second."""
@@ -100,8 +99,9 @@ def _things(beat: int) -> list[Object]:
     ]
 
 
+@pytest.mark.parametrize(("seconds", "every"), [(SECONDS, 5.0), (SECONDS / 2, 1.0)])
 def test_m4_a_storm_of_changes_and_reports_over_broker_restarts_ends_in_the_last_state(
-    make_fleet: type[Fleet],
+    make_fleet: type[Fleet], seconds: float, every: float
 ) -> None:
     fleet = make_fleet(*REAL)
     fleet.start()
@@ -116,10 +116,10 @@ def test_m4_a_storm_of_changes_and_reports_over_broker_restarts_ends_in_the_last
         models.models({"m": f"s3://{beat}"})
         last = beat
 
-    over = time.monotonic() + SECONDS
+    over = time.monotonic() + seconds
     with _again_and_again(change), _again_and_again(crowd.report):
         while time.monotonic() < over:
-            threading.Event().wait(RESTART_EVERY)
+            threading.Event().wait(every)
             fleet.broker.kill()
             fleet.broker.start()
         # All is still moving under the storm, on a broker that was just made anew.
