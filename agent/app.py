@@ -73,7 +73,7 @@ class App:
         self._instance = secrets.token_hex(8)
         self._started = self._text(self._clock())
         self._since = self._started
-        self._stopping = False
+        self._stopping = self._hurried = False
         self._ready = False
         self._live = LiveFile(settings.state)
         self._connected: bool | None = None
@@ -163,6 +163,8 @@ class App:
         self._session.wake()
 
     def _stop(self) -> None:
+        """At a signal. A second one: leave without waiting for anybody."""
+        self._hurried = self._stopping
         self._stopping = True
         # A signal may come before there is a session.
         if (session := getattr(self, "_session", None)) is not None:
@@ -288,18 +290,22 @@ class App:
     def _drain(self) -> None:
         """Say what is left to say, then offline; a broker that is slow or frozen delays little."""
         self._notifier.stopping("leaving")
+        log.info("leaving", drain=self._settings.mqtt.drain)
         deadline = self._clock() + self._settings.mqtt.drain
         self._uplink.leave(self._clock())
-        while not self._uplink.idle and (rest := deadline - self._clock()) > 0:
+        while not self._uplink.idle and (rest := self._left(deadline)) > 0:
             self._turn(min(rest, 0.1))
         if self._uplink.connected:
             self._uplink.say_offline()
             while self._uplink.connected and not self._uplink.offline_said:
-                if (rest := deadline - self._clock()) <= 0:
+                if (rest := self._left(deadline)) <= 0:
                     break
                 for event in self._session.poll(rest):
                     self._uplink.handle(event, self._clock())
         self._live.write(self._live_status(stopped=True))
+
+    def _left(self, deadline: float) -> float:
+        return 0.0 if self._hurried else deadline - self._clock()
 
     def _close_session(self) -> None:
         """Also after an error: a DISCONNECT takes the will back, so the last word is said here."""

@@ -64,7 +64,7 @@ class App:
         self._inbox: queue.SimpleQueue[SourceEvent] = queue.SimpleQueue()
         self._coming = False
         self._look_at = math.inf
-        self._stopping = False
+        self._stopping = self._hurried = False
         self._failure: NodecastError | None = None
         self._bridge: Bridge
         self._instance = secrets.token_hex(8)
@@ -186,6 +186,8 @@ class App:
         self._session.wake()
 
     def _stop(self) -> None:
+        """At a signal. A second one: leave without waiting for anybody."""
+        self._hurried = self._stopping
         self._stopping = True
         self._session.wake()
 
@@ -259,8 +261,11 @@ class App:
         """Wait for what is under way, say offline, and go; a frozen broker delays it little."""
         if self._session.connected and self._bridge.charge.phase is Phase.IN_CHARGE:
             deadline = time.monotonic() + self._settings.mqtt.drain
+            log.info("leaving", drain=self._settings.mqtt.drain)
             self._bridge.leave()
             while self._bridge.busy and self._session.connected and time.monotonic() < deadline:
+                if self._hurried:
+                    break
                 self._poll(0.2)
                 self._attendant.attend()
         self._session.close(time.monotonic() + _LEAVE)

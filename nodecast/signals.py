@@ -1,4 +1,5 @@
-"""SIGTERM and SIGINT end a process in order: its loop is told, and leaves by itself."""
+"""SIGTERM and SIGINT end a process in order: its loop is told, and leaves by itself. A second one
+tells it to wait for nothing any more."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from types import FrameType
 
 @contextmanager
 def stop_on_signal(stop: Callable[[], None]) -> Iterator[None]:
-    """SIGTERM and SIGINT call `stop` while this lasts. The main thread only."""
+    """Each SIGTERM and SIGINT calls `stop` while this lasts. The main thread only."""
 
     def handle(number: int, frame: FrameType | None) -> None:
         del number, frame

@@ -32,7 +32,7 @@ def supervised(name: str, run: Callable[[], None], fail: Fail) -> threading.Thre
             run()
         except NodecastError as error:
             fail(error)
-        except Exception as error:  # noqa: BLE001 - the top of the thread
+        except BaseException as error:  # noqa: BLE001 - the top; Python ignores SystemExit here
             log.crash("thread died", thread=name)
             died = ThreadDied(f"the thread {name!r} died: see the error above")
             died.__cause__ = error

@@ -95,8 +95,8 @@ class Process:
                 env=environment(self.settings) | self.variables,
             )
 
-    def ask_to_stop(self) -> None:
-        self._signal(signal.SIGTERM)
+    def ask_to_stop(self, number: int = signal.SIGTERM) -> None:
+        self._signal(number)
 
     def stop(self) -> int:
         """SIGTERM; the exit code."""

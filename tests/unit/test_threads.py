@@ -9,7 +9,7 @@ from nodecast.errors import NodecastError, SessionError, ThreadDied
 from nodecast.threads import supervised
 
 
-def ended_by(error: Exception | None) -> list[NodecastError]:
+def ended_by(error: BaseException | None) -> list[NodecastError]:
     """What `fail` got from a thread that ended so."""
     got: list[NodecastError] = []
     thread = supervised("worker", raising(error), got.append)
@@ -18,7 +18,7 @@ def ended_by(error: Exception | None) -> list[NodecastError]:
     return got
 
 
-def raising(error: Exception | None) -> Callable[[], None]:
+def raising(error: BaseException | None) -> Callable[[], None]:
     def run() -> None:
         if error is not None:
             raise error
@@ -46,6 +46,11 @@ def test_an_error_of_our_own_is_handed_over_as_it_is_and_says_all_itself(
     error = SessionError("no such broker")
     assert ended_by(error) == [error]
     assert caplog.records == []
+
+
+def test_an_exit_inside_of_a_thread_is_no_way_out_of_it() -> None:
+    (died,) = ended_by(SystemExit(0))
+    assert isinstance(died, ThreadDied)
 
 
 def test_a_thread_that_ends_by_itself_is_no_failure() -> None:
