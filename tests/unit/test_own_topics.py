@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from bridge.charge import Charge, Identity
+from bridge.guard import Counts
 from bridge.own_topics import OwnTopics
 from bridge.tokens import LEDGER, REPLAY
 from nodecast.backoff import Backoff
@@ -56,7 +57,7 @@ def test_reports_whose_replay_the_broker_cuts_short_are_asked_for_again_in_small
     charge.echoed(charge.probe, 0.0)
     charge.listed(5.0)
     charge.written()
-    own.write_ledger(NODES, 0, lambda _: {}, 0.0)
+    own.write_ledger(NODES, 0, lambda _: Counts({}, sure=True), 0.0)
     own.acknowledged(LEDGER)
     now, turns = 0.0, 0
     while own.open_nodes != NODES:
