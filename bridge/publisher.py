@@ -94,9 +94,9 @@ class Publisher:
         return len(self._ready) + len(self._wakes) + len(self._blocked)
 
     @property
-    def foreign(self) -> int:
-        """How many nodes say that they are another bridge's."""
-        return len(self._foreign)
+    def foreign(self) -> Set[NodeName]:
+        """The nodes that say that they are another bridge's."""
+        return self._foreign
 
     def take_charge(self, epoch: int) -> None:
         """A new epoch: what was sent before it counts no more, since others may have spoken."""

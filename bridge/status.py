@@ -6,7 +6,7 @@ people.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from itertools import islice
 from typing import Literal
 
@@ -87,20 +87,20 @@ class Status(msgspec.Struct, frozen=True):
 
 
 def nodes_status(
-    nodes: Mapping[NodeName, NodeState], waiting: int, foreign: int, now: float
+    nodes: Mapping[NodeName, NodeState], waiting: int, foreign: Set[NodeName], now: float
 ) -> NodesStatus:
-    """Count the nodes."""
+    """Count the nodes; nobody waits for what another bridge's have."""
     in_flight = [state.sent_at for state in nodes.values() if state.in_flight]
     refused = [(node, state.refusal) for node, state in nodes.items() if state.failures]
     return NodesStatus(
         known=len(nodes),
-        unacknowledged=sum(not state.confirmed for state in nodes.values()),
+        unacknowledged=sum(not s.confirmed and node not in foreign for node, s in nodes.items()),
         waiting=waiting,
         in_flight=len(in_flight),
         oldest=round(now - min(in_flight), 1) if in_flight else None,
         refused=len(refused),
         refused_first=[RefusedNode(*each) for each in islice(sorted(refused), NAMED)],
-        foreign=foreign,
+        foreign=len(foreign),
     )
 
 

@@ -21,7 +21,7 @@ def core(phase: ChargePhase) -> Bridge:
     known = SimpleNamespace(
         charge=SimpleNamespace(phase=phase, epoch=7),
         own=SimpleNamespace(refusals={"reports": "no"}, book=SimpleNamespace(paused=False)),
-        publisher=SimpleNamespace(nodes={}, waiting=0, foreign=0),
+        publisher=SimpleNamespace(nodes={}, waiting=0, foreign=frozenset()),
         source="s",
         kind_views=lambda _: [],
     )

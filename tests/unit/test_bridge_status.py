@@ -98,7 +98,7 @@ def node(**more: object) -> NodeState:
 
 def count(*states: NodeState) -> NodesStatus:
     nodes = {NodeName(f"n{number:02}"): state for number, state in enumerate(states)}
-    return nodes_status(nodes, 7, 1, 100.0)
+    return nodes_status(nodes, 7, frozenset(), 100.0)
 
 
 def test_a_node_is_confirmed_once_its_newest_version_is_and_nothing_is_owed() -> None:
@@ -112,11 +112,17 @@ def test_a_node_is_confirmed_once_its_newest_version_is_and_nothing_is_owed() ->
         assert count(node(), state).unacknowledged == 1
 
 
+def test_nobody_waits_for_what_another_bridges_nodes_have() -> None:
+    name = NodeName("theirs")
+    found = nodes_status({name: NodeState()}, 0, {name}, 100.0)
+    assert (found.known, found.unacknowledged, found.foreign) == (1, 0, 1)
+
+
 def test_what_is_in_flight_is_counted_with_the_age_of_the_oldest() -> None:
     states = [node(in_flight=True, sent_at=at) for at in (99.0, 40.0, 70.0)]
     found = count(node(sent_at=1.0), *states)
     assert (found.known, found.in_flight, found.oldest) == (4, 3, 60.0)
-    assert (found.waiting, found.foreign) == (7, 1)
+    assert (found.waiting, found.foreign) == (7, 0)
     assert count(node()).oldest is None
 
 
