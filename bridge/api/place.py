@@ -67,9 +67,9 @@ def socket_path(
 def client_paths(
     setting: str | None, bridge: str, environ: Mapping[str, str], uid: int
 ) -> tuple[Path, ...]:
-    """Where to look for that bridge: this user's place, then the system's."""
+    """Where to look for that bridge: this user's place, then the system's, unless it is said."""
     own = socket_path(setting, bridge, environ, uid)
-    if setting is not None and own is not None:
+    if own is not None and (setting is not None or environ.get("RUNTIME_DIRECTORY")):
         return (own,)
     return tuple(dict.fromkeys(filter(None, (own, SYSTEM / f"{bridge}.sock"))))
 

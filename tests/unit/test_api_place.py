@@ -37,6 +37,7 @@ def test_a_command_looks_at_its_users_place_and_then_at_the_systems() -> None:
     assert client_paths(None, "b", {"XDG_RUNTIME_DIR": "/u"}, USER) == (own, system)
     assert client_paths(None, "b", {}, ROOT) == (system,)
     assert client_paths(None, "b", {}, USER) == (system,)
+    assert client_paths(None, "b", {"RUNTIME_DIRECTORY": "/r"}, ROOT) == (Path("/r/b.sock"),)
     assert client_paths("/set", "b", {"XDG_RUNTIME_DIR": "/u"}, USER) == (Path("/set"),)
 
 
