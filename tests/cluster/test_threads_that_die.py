@@ -24,6 +24,14 @@ def test_a_thread_that_dies_ends_the_bridge(cluster: Cluster, thread: str) -> No
         sabotage.ends_the_process()
 
 
+def test_a_thread_that_dies_while_it_logs_in_ends_the_bridge(cluster: Cluster) -> None:
+    with bridging(cluster, start=False) as bridge:
+        sabotage = Sabotage(bridge.process, "login", cluster.directory)
+        sabotage.strike()
+        bridge.process.start()
+        sabotage.ends_the_process()
+
+
 def test_a_thread_that_dies_ends_a_bridge_that_does_not_know_its_cluster_yet(
     cluster: Cluster,
 ) -> None:

@@ -15,7 +15,7 @@ from tests.support.sabotaging import Sabotage
 from tests.support.wait import eventually
 
 ROOT = Path(__file__).parents[2]
-IN_A_CLUSTER = {"informer", "time limits", "lease"}
+IN_A_CLUSTER = {"informer", "time limits", "lease", "login"}
 """See tests/cluster/test_threads_that_die.py."""
 Provoke = Callable[[Fleet], object]
 

@@ -17,12 +17,13 @@ from typing import Any
 
 import orjson
 import urllib3
-from kubernetes.client import ApiClient
+from kubernetes.client import ApiClient, Configuration
 from urllib3.exceptions import HTTPError
 
 from bridge.sources.kubernetes.access import UNREADABLE, Access, has_token
 from bridge.sources.kubernetes.deep import loads
 from bridge.sources.kubernetes.failures import ApiFailure, Refusal, Unreachable, refusal_of
+from bridge.sources.kubernetes.patience import Overdue, Patience
 from bridge.sources.kubernetes.transport import TRANSPORT, address, in_words, is_tls, without_user
 from nodecast import __version__
 from nodecast.errors import SettingsError
@@ -41,6 +42,8 @@ _PIECES = 16
 _LARGEST = 1 << 30
 """Bytes of one: of a page of 500 objects, 2 MiB each."""
 _RENEW = 10.0
+LOGIN = 60.0
+"""Seconds for a program that logs in."""
 CHUNK = 65536
 _YES = (200, 201)
 _POOL = 1000
@@ -61,7 +64,8 @@ class Api:
         self.access = access
         self._clock = clock
         self._lock = threading.Lock()
-        self._client = _client(access)
+        self._patience = Patience(LOGIN)
+        self._client = self._new_client()
         self._renewed_at = clock()
         self._unread = Repeats()
         self.servers = 1
@@ -148,13 +152,29 @@ class Api:
     def _token(self, client: ApiClient) -> str | None:
         with self._lock:  # the client's refresh of a token is not made for several threads
             try:
-                token = client.configuration.get_api_key_with_prefix("BearerToken")
+                token = self._refreshed(client.configuration)
             except UNREADABLE as error:
                 raise _BadToken(f"{self.access}: no token: {type(error).__name__}") from error
         if token and not has_token(token):  # as nobody we would be told what nobody may
             raise _BadToken(f"{self.access}: the token is empty: is its file half written?")
         # Files of tokens end with a line break, which may not stand in a header.
         return token.strip() if token else None
+
+    def _refreshed(self, configuration: Configuration) -> str | None:
+        """The token, by a new login where the client finds the last one expired."""
+
+        def read() -> str | None:
+            token: str | None = configuration.get_api_key_with_prefix("BearerToken")
+            return token
+
+        return read() if self.access.in_cluster else self._patience.call(read, *UNREADABLE)
+
+    def _new_client(self) -> ApiClient:
+        """One with the credentials as they are now. Raises SettingsError."""
+        try:
+            return self._patience.call(lambda: _client(self.access), SettingsError)
+        except Overdue as error:
+            raise SettingsError(f"{self.access}: {error}") from error
 
     def _renew(self, used: ApiClient) -> None:
         """Read the credentials anew, unless that has just been done, or is being done."""
@@ -163,7 +183,7 @@ class Api:
                 return
             self._renewed_at = math.inf
         try:  # without the lock: a plug-in for the login may take its time, or hang
-            client = _client(self.access)
+            client = self._new_client()
         except SettingsError as error:
             client = used
             if self._unread.new("credentials", str(error)):
