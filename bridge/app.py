@@ -98,6 +98,7 @@ class App:
             "bridge starts",
             version=__version__,
             bridge=self._name,
+            instance=self._instance,
             source=str(self._origin),
             broker=self._settings.mqtt.url,
         )

@@ -310,3 +310,29 @@ def test_a_kind_that_agents_have_and_the_source_does_not_waits_without_a_ledger(
     core.holding.reported([key("Owner/gone")], core.now)
     core.after(61)
     assert core.holding.waiting == {OWNER, PART}
+
+
+# -- another term
+
+
+def test_who_is_in_charge_no_more_holds_nothing_and_counts_nothing(core: Core) -> None:
+    core.listed(OWNER, status=KindStatus.FORBIDDEN)
+    core.remove("Alone/a")
+    core.after(0)
+    assert core.holding.held == (OWNER, PART)
+    assert core.holding.waiting == {ALONE}
+    core.holding.step_down()
+    core.after(0)
+    assert (core.holding.held, core.holding.waiting) == ((), frozenset())
+    assert core.holding.view(OWNER).status is KindStatus.FORBIDDEN
+
+
+def test_who_takes_charge_again_holds_what_it_would_hold_at_a_start(core: Core) -> None:
+    core.remove("Alone/a")
+    core.holding.step_down()
+    core.charge({ALONE: 1, OWNER: 1, PART: 1})
+    core.after(0)
+    assert core.holding.held == (ALONE,)
+    core.charge({ALONE: 0, OWNER: 1, PART: 1})
+    core.after(0)
+    assert core.holding.held == ()

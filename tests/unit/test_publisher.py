@@ -399,3 +399,49 @@ def test_a_node_of_another_bridge_gets_nothing_until_it_is_ours() -> None:
     core.publisher.release(N)
     core.pump()
     assert versions(core) == [("n", 7, 2)]
+
+
+# -- a new epoch
+
+
+def test_in_a_new_epoch_every_node_is_sent_its_content_from_revision_one() -> None:
+    core = serving(nodes="mn")
+    core.publisher.take_charge(9)
+    core.settled()
+    assert sorted(versions(core)) == [("m", 9, 1), ("n", 9, 1)]
+
+
+def test_the_first_snapshot_of_a_new_epoch_settles_like_that_of_a_start() -> None:
+    core = serving()
+    core.publisher.take_charge(9)
+    assert core.pump() == []
+    assert core.publisher.nodes[N].content is None
+
+
+def test_what_a_node_is_known_to_have_stands_in_a_new_epoch() -> None:
+    core = serving()
+    core.publisher.renew(N, Version(20, 3))
+    core.publisher.take_charge(9)
+    core.settled()
+    assert versions(core) == [("n", 20, 4)]
+
+
+def test_nodes_of_another_bridge_are_heard_again_in_a_new_epoch() -> None:
+    core = serving()
+    core.publisher.withhold(N)
+    core.publisher.take_charge(9)
+    core.settled()
+    assert versions(core) == [("n", 9, 1)]
+
+
+def test_what_was_owed_and_what_waited_is_not_sent_twice_in_a_new_epoch() -> None:
+    core = serving()
+    core.publisher.again([N])
+    change(core, "x")
+    core.pump()
+    core.refuse()
+    core.reconnect()
+    core.publisher.take_charge(9)
+    for _ in range(3):
+        core.settled()
+    assert versions(core)[-1:] == [("n", 9, 1)]

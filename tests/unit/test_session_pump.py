@@ -27,6 +27,7 @@ from nodecast.session.limits import RETRY_AFTER, Sign
 from nodecast.session.link import Granted
 from tests.support.links import Clock, FakeLink, FakeNetwork
 from tests.support.sessions import Owner, message
+from tests.support.wait import eventually
 
 
 class Highest(random.Random):
@@ -43,10 +44,12 @@ class Stage:
         self.clock = Clock()
         self.network = FakeNetwork()
         self.will: Outgoing | None = None
+        self.permit = True
         self.session = Session(
             MqttSettings(window=3),
             "tested",
             will=lambda: self.will,
+            permit=lambda: self.permit,
             clock=self.clock,
             rng=Highest(),
             connect=self.network.connect,
@@ -531,3 +534,42 @@ def test_connections_that_do_not_last_come_at_growing_pauses_though_each_proved_
         stage.down(link, Sign.UNRELATED)
         pauses.append(stage.session._reconnect.due - stage.clock.now)
     assert pauses == [1.0, 2.0, 4.0, 8.0, 1.0]
+
+
+# -- permit
+
+
+def test_without_a_permit_no_connection_is_begun(stage: Stage) -> None:
+    stage.permit = False
+    stage.network.link()
+    stage.clock.now += 1000
+    stage.poll()
+    stage.poll()
+    assert stage.network.attempts == 0
+    stage.permit = True
+    stage.owner.until(lambda: stage.network.attempts == 1)
+
+
+def test_a_connection_that_came_about_after_the_permit_was_gone_is_dropped(stage: Stage) -> None:
+    link = stage.network.link()
+    link.accept()
+    stage.owner.until(lambda: stage.network.attempts == 1)
+    stage.permit = False
+    eventually(lambda: stage.poll() or link.dropped)
+    assert not stage.session.connected
+
+
+def test_a_cut_aborts_the_connection_and_gives_what_was_not_acknowledged(stage: Stage) -> None:
+    link = stage.up()
+    stage.session.publish(message("a"), "a")
+    stage.poll()
+    stage.session.cut("the lease is lost")
+    lost = stage.owner.next(Lost)
+    assert (lost.reason, lost.unacknowledged) == ("the lease is lost", ("a",))
+    assert (link.aborted, link.left) == (True, False)
+
+
+def test_a_cut_without_a_connection_is_nothing(stage: Stage) -> None:
+    stage.session.cut("the lease is lost")
+    stage.poll()
+    assert stage.owner.of(Lost) == []

@@ -14,8 +14,8 @@ from nodecast.names import BridgeName
 NAME = BridgeName("b")
 
 
-def charge(*, source: str = "s", adopt: bool = False) -> Charge:
-    return Charge(Identity(NAME, source, "me", adopt))
+def charge(*, source: str = "s", adopt: bool = False, leased: bool = False) -> Charge:
+    return Charge(Identity(NAME, source, "me", adopt, leased))
 
 
 def ledger(
@@ -35,9 +35,9 @@ def ledger(
     return Wire(body)
 
 
-def in_charge(epoch: int = 100) -> Charge:
+def in_charge(epoch: int = 100, *, leased: bool = False) -> Charge:
     """In charge with `epoch`."""
-    made = charge()
+    made = charge(leased=leased)
     made.connected()
     made.echoed(made.probe, 0)
     made.listed(epoch)
@@ -209,6 +209,67 @@ def test_a_ledger_that_is_none_of_ours_counts_as_lost(wire: Wire) -> None:
     made.connected()
     made.ledger_came(wire)
     assert made.ledger is None
+
+
+# -- with a Lease
+
+
+def test_a_lease_that_is_lost_ends_the_epoch_and_one_won_again_takes_the_next() -> None:
+    made = in_charge(100, leased=True)
+    made.step_down()
+    assert (made.phase, made.epoch) == (Phase.OFFLINE, None)
+    made.connected()
+    made.ledger_came(ledger(100, instance="me"))
+    assert made.echoed(made.probe, 7.0)
+    assert (made.phase, made.listing_since) == (Phase.LISTING, 7.0)
+    made.listed(50)
+    assert made.epoch == 101
+
+
+def test_the_next_epoch_is_greater_than_the_own_before_whatever_became_of_the_ledger() -> None:
+    made = in_charge(100, leased=True)
+    made.step_down()
+    made.connected()
+    made.echoed(made.probe, 0)
+    made.listed(50)
+    assert made.epoch == 101
+
+
+@pytest.mark.parametrize("epoch", [100, 105])
+def test_with_a_lease_another_instance_in_the_ledger_means_the_next_epoch(epoch: int) -> None:
+    made = in_charge(100, leased=True)
+    made.disconnected()
+    made.connected()
+    made.ledger_came(ledger(epoch))
+    assert made.phase is Phase.READING
+    made.echoed(made.probe, 0)
+    assert made.phase is Phase.LISTING
+    made.listed(1)
+    assert made.epoch == epoch + 1
+
+
+@pytest.mark.parametrize("phase", [Phase.WRITING, Phase.IN_CHARGE])
+def test_with_a_lease_another_instance_that_writes_the_ledger_ends_the_connection(
+    phase: Phase,
+) -> None:
+    made = in_charge(100, leased=True)
+    made.phase = phase
+    made.ledger_came(ledger(100))
+    assert (made.phase, made.epoch) == (Phase.OFFLINE, None)
+
+
+def test_with_a_lease_an_older_ledger_is_only_written_over() -> None:
+    made = in_charge(100, leased=True)
+    assert not made.ledger_came(ledger(99))
+    assert (made.phase, made.epoch) == (Phase.IN_CHARGE, 100)
+
+
+def test_what_comes_after_the_lease_was_lost_is_not_looked_at() -> None:
+    made = in_charge(100, leased=True)
+    made.step_down()
+    assert made.ledger_came(ledger(500, source="another"))
+    assert made.ledger_came(Wire(b'{"schema": 2}'))
+    assert (made.phase, made.epoch) == (Phase.OFFLINE, None)
 
 
 # -- the mark
