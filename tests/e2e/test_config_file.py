@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -271,6 +272,86 @@ def test_f4_a_writer_that_is_killed_half_way_leaves_the_last_good_with_a_warning
     assert [each.name for each in _state(hand, "invalid").models] == ["a", "b"]
     config.write_text(_text(1))
     assert _acts(hand, a="s3://1").seq == before.seq + 3
+
+
+def _sparse(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(1 << 30)
+
+
+def _socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(os.path.relpath(path))
+
+
+_MODEL = b'{"modelName": "a", "modelSpec": '
+ODD: dict[str, tuple[Callable[[Path], object], str]] = {
+    "a pipe": (os.mkfifo, "no regular file"),
+    "a directory": (Path.mkdir, "no regular file"),
+    "a socket": (_socket, "cannot be read"),
+    "a device": (lambda path: path.symlink_to("/dev/zero"), "no regular file"),
+    "a link to itself": (lambda path: path.symlink_to(path.name), "symbolic links"),
+    "memory": (lambda path: path.symlink_to("/proc/self/mem"), "cannot be read"),
+    "a gigabyte": (_sparse, "larger than"),
+    "a million numbers": (lambda path: path.write_bytes(b"[" + b"0," * 2_000_000), "values"),
+    "no UTF-8": (lambda path: path.write_bytes(b"[\xff]"), "not UTF-8"),
+    "UTF-16": (lambda path: path.write_bytes("[]".encode("utf-16")), "not UTF-8"),
+    "NULs": (lambda path: path.write_bytes(bytes(100)), "not JSON"),
+    "a deep array": (lambda path: path.write_bytes(b"[" * 100_000), "nested"),
+    "a deep object": (lambda path: path.write_bytes(b"[" + _MODEL + b'{"a":' * 9_000), "nested"),
+    "an object": (lambda path: path.write_bytes(_MODEL + b"{}}"), "not an array"),
+    "two arrays": (lambda path: path.write_bytes(b"[][]"), "not JSON"),
+    "NaN": (lambda path: path.write_bytes(b"[NaN]"), "not JSON"),
+}
+MOST_MEMORY = 400_000
+"""kB: far above what an agent has, far below what a file that is taken at its word would cost."""
+
+
+def test_f4_whatever_is_in_the_place_of_the_file_keeps_the_models_and_costs_little(
+    agent: AgentProcess, hand: Hand, config: Path
+) -> None:
+    agent.settings["model_config_poll"] = 0.2  # a socket and a link to it give no event of theirs
+    config.write_text(_text(0))
+    agent.start()
+    seq = _acts(hand, a="s3://0").seq
+    for what, (make, reason) in ODD.items():
+        if config.is_dir() and not config.is_symlink():
+            config.rmdir()
+        else:
+            config.unlink()
+        eventually(lambda: _state(hand, "missing"), 30, what=f"nothing before {what}")
+        make(config)
+        found = _state(hand, "invalid")
+        assert reason in found.config.message, what
+        assert [(each.name, each.state) for each in found.models] == [("a", "Requested")], what
+        assert found.seq == seq, what
+    status = Path(f"/proc/{agent.pid}/status").read_text()
+    (peak,) = (int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
+    assert peak < MOST_MEMORY
+    config.unlink()
+    config.write_bytes(b"\xef\xbb\xbf" + _text(1).encode())
+    _acts(hand, a="s3://1")
+    assert agent.log.count("agent starts") == 1
+
+
+def test_f4_a_file_that_is_closed_to_the_agent_keeps_the_models_until_it_is_opened(
+    agent: AgentProcess, hand: Hand, config: Path
+) -> None:
+    if os.geteuid() == 0:  # without these, to root too
+        rights = "--bounding-set=-dac_override,-dac_read_search"
+        agent.command = ["setpriv", rights, *COMMAND]
+    config.write_text(_text(0))
+    agent.start()
+    _acts(hand, a="s3://0")
+    new = config.with_name("new")
+    new.write_text(_text(1))
+    new.chmod(0)
+    new.replace(config)
+    found = _state(hand, "invalid")
+    assert "cannot be read: Permission denied" in found.config.message
+    assert [each.name for each in found.models] == ["a"]
+    config.chmod(0o644)
+    _acts(hand, a="s3://1")
 
 
 def test_f5_what_is_missing_is_picked_up_each_time_and_what_vanishes_keeps_the_models(
