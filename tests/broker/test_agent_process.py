@@ -64,9 +64,12 @@ def test_e1_deleted_while_the_agent_was_off(agent: AgentProcess, hand: Hand) -> 
     hand.reported((5, 1))
     agent.stop()
     hand.say((5, 2), [resource(B)])
+    before = (agent.tree / f"{B}.json").stat()
     agent.start()
     hand.reported((5, 2))
     eventually(lambda: agent.values == {B: 1}, what="the removal")
+    after = (agent.tree / f"{B}.json").stat()
+    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 
 def test_e3_without_a_broker_it_serves_from_disk_and_keeps_ops(tmp_path: Path) -> None:

@@ -3,10 +3,13 @@ ends."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from nodecast.errors import EXIT_CONFIG
 from tests.support.api_groups import READ
+from tests.support.api_servers import fake_server
 from tests.support.cluster_bridges import bridging
 from tests.support.clusters import Cluster
 from tests.support.wait import eventually
@@ -134,6 +137,26 @@ def test_the_ledger_names_the_cluster_and_another_cluster_is_refused(cluster: Cl
         assert {t: p for t, p in bridge.look.observer.retained.items() if "/resources" in t} == {
             t: p for t, p in before.items() if "/resources" in t
         }
+
+
+def test_e11_a_kubeconfig_of_another_cluster_is_refused_and_takes_nothing_away(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    placed = begin(cluster)
+    kubeconfig = cluster.kubeconfig()
+    (tmp_path / "another").mkdir()
+    with bridging(cluster, kubeconfig) as bridge, fake_server(tmp_path / "another") as another:
+        bridge.should_be(placed)
+        ours = kubeconfig.read_bytes()
+        assert bridge.process.stop() == 0
+        another.kubeconfig(kubeconfig)
+        bridge.process.start()
+        assert bridge.process.wait(30) == EXIT_CONFIG
+        assert bridge.process.logged("belongs to source", bridge.process.started_at) == 1
+        assert bridge.placed() == placed
+        kubeconfig.write_bytes(ours)
+        bridge.process.start()
+        bridge.should_be(placed)
 
 
 def test_a_cluster_whose_identity_may_not_be_read_ends_it_with_78_and_what_to_do(

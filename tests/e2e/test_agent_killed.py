@@ -124,3 +124,43 @@ def _all_ops_came(ops: list[ModelOp], models: dict[str, str]) -> None:
     assert sorted(by_seq) == list(range(1, newest + 1))
     end: dict[str, Object] = end_state(ops)
     assert {name: spec["storageUri"] for name, spec in end.items()} == models
+
+
+FREEZES = 5
+
+
+def test_an_agent_that_stands_still_at_random_moments_goes_on_where_it_was(
+    make_fleet: type[Fleet],
+) -> None:
+    # A suspended device: in the middle of a commit, while the broker gives it up.
+    rng = random.Random(SEED)
+    fleet = make_fleet("edge0")
+    agent = fleet.agents["edge0"]
+    agent.settings["mqtt.keep_alive"] = 1
+    fleet.put(dataset("keeps", "edge0"))
+    fleet.start()
+    models: dict[str, str] = {}
+    with fleet.look() as look:
+        eventually(lambda: look.report("edge0"), 20, what="it is connected")
+        for freeze in range(1, FREEZES + 1):
+            for _ in range(10):
+                _change_objects(fleet, rng)
+                _change_models(agent, models, rng)
+            threading.Event().wait(rng.uniform(0.0, 0.3))  # the moment is the subject
+            agent.freeze()
+            # Whoever asks meanwhile is answered, from the disk.
+            assert agent.command("status")[1]
+            _change_objects(fleet, rng)
+            _change_models(agent, models, rng)
+            eventually(
+                lambda n=freeze: fleet.broker.log.count("has exceeded timeout") >= n,
+                20,
+                what="the broker gives it up",
+            )
+            since = len(agent.log)
+            agent.thaw()
+            agent.says("connected to the broker", since=since)
+        fleet.should_be({"edge0": list(fleet.objects.values())})
+        _models_should_be(look, models)
+        _all_ops_came(look.ops("edge0"), models)
+    assert agent.logged("agent starts") == 1
