@@ -16,6 +16,7 @@ import pytest
 from inotify_simple import INotify
 
 from nodecast.dirwatch import DirectoryWatch, Reason
+from tests.support.disks import mounted
 
 LONG = 20.0  # seconds: a limit that is only reached when an event was missed
 SHORT = 0.05
@@ -346,3 +347,24 @@ def test_a_wait_of_zero_does_not_block(watch: DirectoryWatch) -> None:
     before = time.monotonic()
     assert watch.wait(0) is Reason.POLL
     assert time.monotonic() - before < LONG
+
+
+def test_f1_a_directory_that_was_mounted_over_is_watched_after_the_next_poll(
+    tmp_path: Path,
+) -> None:
+    before, after = tmp_path / "before", tmp_path / "after"
+    before.mkdir()
+    after.mkdir()
+    # Through a link to a link: where mounting is not permitted, the second leads elsewhere, which
+    # gives no event either.
+    (tmp_path / "second").symlink_to("before")
+    (tmp_path / "link").symlink_to("second")
+    with DirectoryWatch(tmp_path / "link", settle=0.005) as watch:
+        watch.wait(LONG)
+        with mounted(before, "--bind", str(after)) as real:
+            if not real:
+                (tmp_path / "new").symlink_to("after")
+                (tmp_path / "new").replace(tmp_path / "second")
+            assert watch.wait(SHORT) is Reason.POLL
+            (after / "file").write_text("x")
+            assert watch.wait(LONG) is Reason.EVENTS
