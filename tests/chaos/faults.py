@@ -20,6 +20,7 @@ from tests.chaos.wire import Recorder
 
 _DAY = 24 * 3600
 _CLOCKS = (-2000 * _DAY, -3 * 3600, 3 * 3600, 400 * _DAY)
+_DELAYS = (0.02, 0.2, 1.0)
 _SKIPPED = "(not there: nothing done)"
 
 
@@ -45,7 +46,7 @@ class Faults:
         if fault.target in self._processes.agents and what.name.startswith("AGENT"):
             return self._agent(what, NodeName(fault.target), fault.pick)
         if what.name.startswith("LINK"):
-            return self._link(what, fault.target)
+            return self._link(what, fault.target, fault.pick)
         if what is What.OPERATOR:
             approved = approve_all(self._processes.bridges)
             return f"approved: {', '.join(approved) or 'nothing'}"
@@ -209,7 +210,7 @@ class Faults:
 
     # -- the links
 
-    def _link(self, what: What, name: str) -> str | None:
+    def _link(self, what: What, name: str, pick: int) -> str | None:
         link = self._processes.links.get(name) or self._source.links[name]
         match what:
             case What.LINK_CUT:
@@ -218,6 +219,13 @@ class Faults:
                 link.refuse()
             case What.LINK_FROZEN:
                 link.freeze()
+            case What.LINK_SLOW:
+                link.delay = _DELAYS[pick % len(_DELAYS)]
+                return f"by {link.delay} s"
+            case What.LINK_DEAF:
+                link.drop("up")
+            case What.LINK_MUTE:
+                link.drop("down")
             case _:
                 link.heal()
         return None

@@ -81,6 +81,9 @@ _EVERYWHERE = (
     Kind(W.LINK_CUT, strikes="link", weight=4),
     Kind(W.LINK_REFUSED, (W.LINK_HEALED,), (0.5, LONGEST), "link", 3),
     Kind(W.LINK_FROZEN, (W.LINK_HEALED,), (0.5, LONGEST), "link", 4),
+    Kind(W.LINK_SLOW, (W.LINK_HEALED,), (0.5, LONGEST), "link", 3),
+    Kind(W.LINK_DEAF, (W.LINK_HEALED,), (0.5, LONGEST), "link", 2),
+    Kind(W.LINK_MUTE, (W.LINK_HEALED,), (0.5, LONGEST), "link", 2),
     Kind(W.OPERATOR, strikes="source", weight=4),
 )
 _OF_SOURCE = {
@@ -100,6 +103,8 @@ _OF_SOURCE = {
         Kind(W.LINK_CUT, strikes="link:api"),
         Kind(W.LINK_REFUSED, (W.LINK_HEALED,), (0.5, LONGEST), "link:api"),
         Kind(W.LINK_FROZEN, (W.LINK_HEALED,), (0.5, LONGEST), "link:api", 3),
+        Kind(W.LINK_SLOW, (W.LINK_HEALED,), (0.5, LONGEST), "link:api"),
+        Kind(W.LINK_MUTE, (W.LINK_HEALED,), (0.5, LONGEST), "link:api"),
     ),
 }
 _OF_ONE_KIND = (W.FORBIDDEN, W.CRD_GONE, W.KIND_GONE)

@@ -11,6 +11,7 @@ from bridge.objects import read_object
 from bridge.placement import Rules, built_in
 from nodecast.messages import ConfigState, ModelEntry, ModelOp, ModelSet
 from nodecast.names import NodeName
+from tests.chaos.accidents import Accidents
 from tests.chaos.consumer import Consumer
 from tests.chaos.plan import NODES, make_plan
 from tests.chaos.things import DATASET, INCREMENTAL, MODEL, Thing, expected, key_of, manifest
@@ -85,6 +86,49 @@ def test_what_came_back_may_leave_again_for_a_while() -> None:
     truth.made(2.0)
     assert truth.why_wrong(N1, DATA, 3.0) is None
     assert truth.why_wrong(N1, DATA, 2.1 + LONG)
+
+
+JOBS = {
+    key: Thing(key, 1, nodes=frozenset({N1}), models=frozenset({NET}))
+    for key in (key_of(INCREMENTAL, "d", f"job-{number}") for number in range(12))
+}
+WANTED = {**JOBS, NET: Thing(NET, 1), DATA: Thing(DATA, 1, nodes=frozenset({N1}))}
+
+
+def _accident(*kinds: str, ended: float | None = None, number: int = 6) -> Accidents:
+    accidents = Accidents(number)
+    accidents.begin(kinds, WANTED, 100.0)
+    if ended is not None:
+        accidents.end(ended)
+    return accidents
+
+
+def test_no_accident_excuses_a_loss_that_the_guard_must_hold() -> None:
+    accidents = _accident(INCREMENTAL)
+    assert not any(accidents.excuse(N1, key, WANTED, 101.0) for key in WANTED)
+
+
+def test_a_loss_below_the_guards_numbers_is_excused_and_what_depends_on_it() -> None:
+    accidents = _accident(INCREMENTAL, number=len(JOBS))
+    excused = {key for key in WANTED if accidents.excuse(N1, key, WANTED, 101.0)}
+    assert excused == {*JOBS, NET}
+
+
+def test_an_accident_excuses_nothing_before_it_and_long_after_it() -> None:
+    accidents = _accident(DATASET, ended=110.0)
+    assert [accidents.excuse(N1, DATA, WANTED, now) for now in (99.0, 111.0, 200.0)] == [
+        False,
+        True,
+        False,
+    ]
+
+
+def test_nobody_can_know_what_is_missing_after_ledger_and_process_were_lost() -> None:
+    accidents = _accident(INCREMENTAL)
+    accidents.broker_losses = [98.0]
+    assert not accidents.excuse(N1, NET, WANTED, 101.0)
+    accidents.bridge_starts = [100.5]
+    assert accidents.excuse(N1, NET, WANTED, 101.0)
 
 
 def _op(seq: int, op: str, model: str, store: str = "s") -> ModelOp:
