@@ -4,6 +4,7 @@ Kubernetes source behind its API server, the agent on its disk."""
 from __future__ import annotations
 
 import io
+import json
 import random
 import shutil
 import tempfile
@@ -20,6 +21,7 @@ from agent.inspect.live import read_live
 from agent.models.configfile import ConfigSeen
 from bridge.bridge import Bridge
 from bridge.charge import Identity
+from bridge.lease import Elector, Terms
 from bridge.objects import read_object
 from bridge.placement import Rule, Rules, built_in
 from bridge.policy import Policy
@@ -30,6 +32,7 @@ from bridge.sources.kubernetes.api import Api
 from bridge.sources.kubernetes.discovery import find
 from bridge.sources.kubernetes.identity import uid_of
 from bridge.sources.kubernetes.kinds import KindTeller
+from bridge.sources.kubernetes.leases import LeaseClient, Place
 from bridge.sources.kubernetes.resources import Resource
 from nodecast.errors import SettingsError, SourceError, StoreError, Unavailable
 from nodecast.messages import Wire
@@ -278,6 +281,13 @@ class _Answers(Api):
         del path, query
         return self.json_of(_response(self.body))
 
+    def call(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None, *, within: float
+    ) -> dict[str, Any]:
+        del method, path, within
+        json.dumps(body, allow_nan=False)  # what is written must be JSON
+        return self.json_of(_response(self.body))
+
 
 def _lists(root: Path) -> Reader:
     api = _Answers(_api(root).access)
@@ -298,6 +308,26 @@ def _lists(root: Path) -> Reader:
                 find(api, rule)
         with refusing(SourceError):
             uid_of(api, api.read(""))
+
+    return read
+
+
+def _leases(root: Path) -> Reader:
+    """A candidate that finds this, writes over it and releases it."""
+    api = _Answers(_api(root).access)
+    client = LeaseClient(api, Place("default", "nodecast"), 1.0)
+
+    def read(data: bytes) -> None:
+        api.body = data
+        elector = Elector("me", Terms(), random.Random(1))
+        with refusing(SourceError):
+            for now in (0.0, 20.0, 40.0, 1e6):
+                if (wanted := elector.ask(now)) is None:
+                    elector.found(client.read(), now)
+                else:
+                    elector.wrote(client.write(wanted, "now"), wanted, now)
+            if (wanted := elector.release(1e6)) is not None:
+                client.write(wanted, "now")
 
     return read
 
@@ -329,5 +359,6 @@ CONSUMERS = {
     "agent-disk": Target(samples.files, _JSON_WORDS, _agent_disk),
     "agent-store": Target(store_files, (), _agent_store),
     "lists": Target(samples.lists, _JSON_WORDS, _lists),
+    "leases": Target(samples.leases, _JSON_WORDS, _leases),
     "watches": Target(samples.watches, _JSON_WORDS, _watches),
 }

@@ -173,6 +173,12 @@ def lists() -> tuple[bytes, ...]:
 
 
 @cache
+def leases() -> tuple[bytes, ...]:
+    """Leases that a real server showed."""
+    return tuple(each for each in lists() if b'"Lease"' in each)
+
+
+@cache
 def watches() -> tuple[bytes, ...]:
     """Streams of a watch that a real server sent."""
     streams = [each["response"].get("events") for each in _recorded()]

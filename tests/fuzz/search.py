@@ -9,10 +9,11 @@ from pathlib import Path
 
 from tests.fuzz.consumers import CONSUMERS
 from tests.fuzz.mutation import mutated
+from tests.fuzz.packets import PACKETS
 from tests.fuzz.readers import READERS
 from tests.fuzz.target import Reader, Target
 
-TARGETS = READERS | CONSUMERS
+TARGETS = READERS | CONSUMERS | PACKETS
 _TRIES = 500
 """Of making an input smaller."""
 
