@@ -1,17 +1,18 @@
-"""The removal guard: whether so much of a kind is missing that it looks like a mistake.
+"""The removal guard of one kind: whether so much of it is missing that it looks like a mistake.
 
-Pure: time comes in as monotonic seconds. Of each kind it is kept which objects were placed on a
-node within the window and are on none any more, whatever took them away. If those are at least
-`number`, and more than `share` of what was placed, the guard trips: the kind is held until fewer
-than that are missing or an operator approves. How many were placed is kept as it was then: objects
-that are made later make up for none that is missing.
+Pure: time comes in as monotonic seconds. It is kept which objects were placed on a node within the
+window and are on none any more, whatever took them away. If those are at least `number`, and more
+than `share` of what was placed, the guard trips: the kind is held until fewer than that are missing
+or an operator approves. How many were placed is kept as it was then: objects that are made later
+make up for none that is missing. What holds of several kinds together is in `bridge.guards`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import takewhile
 
 from nodecast.names import ResourceKey
 
@@ -24,6 +25,10 @@ class GuardPolicy:
     share: float = 0.5
     number: int = 10
     window: float = 60.0
+
+    def too_many(self, before: int, missing: int) -> bool:
+        """Whether so many of so many look like a mistake."""
+        return self.enabled and missing >= self.number and missing > self.share * before
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,27 +50,26 @@ class Counts:
 class KindGuard:
     """What was placed of one kind lately, and whether too much of it is missing."""
 
-    __slots__ = ("_before", "_departed", "_policy", "counted")
+    __slots__ = ("_before", "_departed", "_policy", "_with_all", "counted")
 
     def __init__(self, policy: GuardPolicy) -> None:
         self._policy = policy
         self._departed: dict[ResourceKey, float] = {}  # oldest first
         self._before: int | None = None
+        self._with_all = False
         self.counted = 0
         """How many the ledger counted, until that is over."""
 
     # -- what happens
 
-    def departed(self, keys: Iterable[ResourceKey], now: float) -> None:
-        """These were placed, and are no more."""
-        for key in keys:
-            self._departed.pop(key, None)
-            self._departed[key] = now
+    def departed(self, key: ResourceKey, now: float) -> None:
+        """It was placed, and is no more."""
+        self._departed.pop(key, None)
+        self._departed[key] = now
 
-    def arrived(self, keys: Iterable[ResourceKey]) -> bool:
-        """These are placed; whether any of them came back."""
-        back = [self._departed.pop(key, None) for key in keys]
-        return any(at is not None for at in back)
+    def arrived(self, key: ResourceKey) -> bool:
+        """It is placed; whether it came back."""
+        return self._departed.pop(key, None) is not None
 
     def forget(self, now: float) -> None:
         """What departed longer ago than the window no longer counts, nor what the ledger said."""
@@ -79,21 +83,28 @@ class KindGuard:
     def approve(self) -> None:
         """What is placed now is what is meant."""
         self._departed.clear()
-        self._before, self.counted = None, 0
+        self._before, self._with_all, self.counted = None, False, 0
+
+    def hold_with_all(self, placed: int) -> None:
+        """Too much is missing of all kinds together, and some of it is of this one."""
+        self._with_all = True
+        if self._before is None:
+            self._before = self.count(placed)
+
+    def release_with_all(self) -> None:
+        """That is over: the kind counts for itself again."""
+        self._with_all = False
 
     # -- what follows
 
     def judge(self, placed: int, now: float) -> bool:
         """Whether the guard holds the kind, of which `placed` objects are on nodes now."""
         if self._before is None:
-            lately = self._lately(now)
-            for before, missing in (
-                (placed + lately, lately),
-                (self.counted, self.counted - placed),
-            ):
-                if self._too_many(before, missing):
-                    self._before = max(before, self._before or 0)
-        elif not self._too_many(self._before, self.missing(placed)):
+            lately = self.lately(now)
+            losses = ((placed + lately, lately), (self.counted, self.counted - placed))
+            tripped = [before for before, lost in losses if self._policy.too_many(before, lost)]
+            self._before = max(tripped, default=None)
+        elif not self._with_all and not self._policy.too_many(self._before, self.missing(placed)):
             self._before = None
         return self._before is not None
 
@@ -102,6 +113,15 @@ class KindGuard:
         if self._before is None:
             return None
         return Guarded(self._before, min(self._before, self.missing(placed)))
+
+    def missing(self, placed: int) -> int:
+        """How many departed and still count, by key, or by what the ledger counted."""
+        return max(len(self._departed), self.counted - placed)
+
+    def lately(self, now: float) -> int:
+        """How many departed within the window: a kind in doubt remembers more."""
+        since = now - self._policy.window
+        return sum(1 for _ in takewhile(lambda at: at > since, reversed(self._departed.values())))
 
     def count(self, placed: int) -> int:
         """How many were placed, the most within the window: what the ledger is to count."""
@@ -118,17 +138,3 @@ class KindGuard:
         for at in self._departed.values():
             return at + self._policy.window
         return math.inf
-
-    def _lately(self, now: float) -> int:
-        """How many departed within the window: kinds in doubt remember more."""
-        if len(self._departed) < self._policy.number:
-            return len(self._departed)
-        return sum(at > now - self._policy.window for at in self._departed.values())
-
-    def missing(self, placed: int) -> int:
-        """How many departed and still count, by key, or by what the ledger counted."""
-        return max(len(self._departed), self.counted - placed)
-
-    def _too_many(self, before: int, missing: int) -> bool:
-        policy = self._policy
-        return policy.enabled and missing >= policy.number and missing > policy.share * before

@@ -4,8 +4,8 @@ Pure: time comes in as monotonic seconds. A kind that the bridge cannot see in f
 forbidden, listed in part or not at all) is held, and with it every kind whose placement depends on
 it, until `hold` seconds after the cause was seen gone. At a start without a ledger every kind is
 held that long, and so is a kind that the ledger counts and of which nothing is placed. A kind of
-which too much is missing is held until that is made good or approved (`bridge.guard`). One that the
-ledger counts and that has no rule any more is held like one of which nothing is placed.
+which too much is missing is held until that is made good or approved (`bridge.guards`). One that
+has no rule any more and that the ledger counts is held like one of which nothing is placed.
 
 A kind that has become empty is not held but *waits*: what it or a dependent kind lost stays until
 a list made more than `EMPTY_WAIT` later is empty again. A CRD that goes takes its objects with it,
@@ -15,11 +15,12 @@ one by one, before the server says 404.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from bridge.catalog import Catalog, Delta
 from bridge.guard import Counts, Guarded, GuardPolicy, KindGuard
+from bridge.guards import Guards
 from bridge.placement import Rules
 from bridge.sources.events import KindStatus, Listed
 from nodecast.errors import InvalidName, NothingToApprove, UnknownKind
@@ -68,13 +69,13 @@ class Holding:
         self._rules = rules
         self._catalog = catalog
         self.hold = hold
-        self._guard = guard or GuardPolicy()
-        self._kinds = {kind: KindState(KindGuard(self._guard)) for kind in rules.kinds}
+        self._policy = guard or GuardPolicy()
+        self._guards = Guards(self._policy, catalog.placed)
+        self._kinds = {kind: KindState(self._guards.add(kind)) for kind in rules.kinds}
         self._charged_at: float | None = None
         self._no_ledger = False
-        self._tripped_at = -math.inf
-        self._along: frozenset[KindName] = frozenset()
         self.held: tuple[KindName, ...] = ()
+        self.along: frozenset[KindName] = frozenset()  # held because others are guarded
         self.empty: frozenset[KindName] = frozenset()
         self.waiting: frozenset[KindName] = frozenset()  # those, and the kinds placed through them
 
@@ -105,10 +106,10 @@ class Holding:
         for kind in delta.lost:
             self._kinds[kind].lost_at = now
         for key in delta.departed:
-            self._kinds[kind_of(key)].guard.departed((key,), now)
+            self._kinds[kind_of(key)].guard.departed(key, now)
         for key in delta.arrived:
             view = self._kinds[kind_of(key)]
-            if view.guard.arrived((key,)):
+            if view.guard.arrived(key):
                 view.lost_at = now  # others may follow it, one by one
         if self._charged_at is None:
             for view in self._kinds.values():
@@ -125,6 +126,7 @@ class Holding:
             view.guard.forget(now)
         for kind, count in (counts.kinds if counts else {}).items():
             self._counted(kind, count)
+        self._guards.counted()
         gone = (
             k for k, v in self._kinds.items() if v.guard.counted and not self._catalog.placed(k)
         )
@@ -135,10 +137,10 @@ class Holding:
         """The bridge is in charge no more. What the source says is known still; what is held, or
         let go, is another's to say, and is worked out anew if it takes charge again."""
         self._charged_at, self._no_ledger = None, False
-        self._tripped_at, self._along = -math.inf, frozenset()
+        self._guards = Guards(self._policy, self._catalog.placed)
         self._kinds = {
             kind: KindState(
-                KindGuard(self._guard),
+                self._guards.add(kind),
                 status=old.status,
                 reason=old.reason,
                 answered_at=old.answered_at,
@@ -148,7 +150,8 @@ class Holding:
             for kind, old in self._kinds.items()
             if old.ruled
         }
-        self.held, self.empty, self.waiting = (), frozenset(), frozenset()
+        self.held, self.along = (), frozenset()
+        self.empty, self.waiting = frozenset(), frozenset()
 
     def _counted(self, kind: str, count: int) -> None:
         """The ledger counts so many of a kind, which may have no rule any more."""
@@ -156,7 +159,7 @@ class Holding:
         if view is None and count:
             try:
                 view = self._kinds[parse_kind(kind)] = KindState(
-                    KindGuard(self._guard), ruled=False, status=KindStatus.OK
+                    self._guards.add(KindName(kind)), ruled=False, status=KindStatus.OK
                 )
             except InvalidName:
                 return  # agents refuse it too
@@ -170,7 +173,7 @@ class Holding:
         for key in keys:
             view = self._kinds.get(kind_of(key))
             if view is not None and not self._catalog.is_placed(key):
-                view.guard.departed((key,), now)
+                view.guard.departed(key, now)
 
     def check_approval(self, kind: KindName) -> None:
         """Raises UnknownKind, or NothingToApprove where an approval would change nothing."""
@@ -186,7 +189,7 @@ class Holding:
         served again: its objects are out of the catalog by now."""
         view = self._kinds[kind]
         view.approved = view.status is KindStatus.MISSING
-        view.guard.approve()
+        self._guards.approve(kind)
         view.caused = view.glimpsed = view.held_itself = False
         view.waiting_since = None
         view.empty_since = -math.inf
@@ -207,8 +210,10 @@ class Holding:
             return "this bridge is not in charge"
         if not view.seen:
             return f"{kind} cannot be seen in full ({view.reason or 'no answer yet'})"
+        if kind in self.along:
+            return f"{kind} is held only along with {', '.join(self.guarded) or 'others'}"
         if view.held:
-            through = sorted(k for k in self._rules.depends_on(kind) if self._kinds[k].held_itself)
+            through = sorted(k for k in self._rules.depends_on(kind) if self._kinds[k].held)
             return f"{kind} is held only with {', '.join(through)}"
         return f"{kind} is not held"
 
@@ -219,14 +224,16 @@ class Holding:
         if self._charged_at is None:
             return
         self._cause([k for k, v in self._kinds.items() if v.glimpsed], now)
-        caused = self.unseen | self._trip(now)
+        caused = self.unseen | self._guards.judge(now)
         self._cause(caused, now)
         for kind, view in self._kinds.items():
             if view.caused and kind not in caused:  # its end is seen now: hold counts from here
                 view.caused, view.cause_at = False, now
             if view.held_itself and not view.caused and now >= view.cause_at + self.hold:
                 view.held_itself = False
-        held = self._rules.with_dependents(k for k, v in self._kinds.items() if v.held_itself)
+        themselves = frozenset(k for k, v in self._kinds.items() if v.held_itself)
+        self.along = self._guards.along(themselves) - themselves
+        held = self._rules.with_dependents(themselves | self.along)
         for kind, view in self._kinds.items():
             view.held = kind in held
             self._await_second_list(kind, view, now)
@@ -242,10 +249,9 @@ class Holding:
         return frozenset(k for k, v in self._kinds.items() if not v.seen)
 
     @property
-    def guarded(self) -> dict[KindName, Guarded]:
+    def guarded(self) -> Mapping[KindName, Guarded]:
         """The kinds that the removal guard holds, and what is missing of them."""
-        found = {k: v.guard.guarded(self._catalog.placed(k)) for k, v in self._kinds.items()}
-        return {kind: guarded for kind, guarded in found.items() if guarded}
+        return self._guards.guarded
 
     @property
     def vanished(self) -> dict[KindName, int]:
@@ -257,21 +263,6 @@ class Holding:
             for kind, view in self._kinds.items()
             if view.guard.counted and kind not in unclear and not self._catalog.placed(kind)
         }
-
-    def _trip(self, now: float) -> frozenset[KindName]:
-        """The kinds that the removal guard holds now, and those that lost anything at that time:
-        one mistake takes objects of many kinds, and may take few of some."""
-        before = self.guarded.keys()
-        guarded = {k for k, v in self._kinds.items() if v.guard.judge(self._catalog.placed(k), now)}
-        if guarded - before:
-            self._tripped_at = now
-        lost = {k for k, v in self._kinds.items() if v.guard.missing(self._catalog.placed(k))}
-        if not guarded:
-            self._along = frozenset()
-        elif now <= self._tripped_at + self._guard.window:
-            self._along |= lost
-        self._along &= lost
-        return self._along | guarded
 
     def _cause(self, kinds: Iterable[KindName], now: float) -> None:
         """Hold `kinds` as of now."""

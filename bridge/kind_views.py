@@ -69,6 +69,8 @@ def _reasons(
     elif state.held_itself and state.seen:
         left = max(0.0, state.cause_at + holding.hold - now)
         yield f"it was not seen in full, or seems to be gone: held for {left:.0f} s more"
-    through = sorted(on for on in rules.depends_on(kind) if holding.view(on).held_itself)
+    if kind in holding.along:
+        yield "objects of it went as too much of other kinds did: it is held along with them"
+    through = sorted(on for on in rules.depends_on(kind) if holding.view(on).held)
     if through:
         yield f"it is placed through {', '.join(through)}"

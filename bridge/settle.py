@@ -77,7 +77,7 @@ class Settle:
             return GO
         if leaving.since is None:
             leaving.since = now
-        doubts = self._doubts(keys, opened)
+        doubts = self._doubts(keys, opened, held=old is not None)
         if doubts - leaving.doubts:
             leaving.doubted_since = now
         leaving.doubts = doubts
@@ -101,20 +101,26 @@ class Settle:
         quiet = max(self._holding.view(kind).lost_at for kind in kinds) + self._settle
         return max(since + self._settle, min(quiet, since + self._settle_max))
 
-    def _doubts(self, keys: Iterable[ResourceKey], opened: Iterable[KindName]) -> frozenset[str]:
-        """An object that is gone is gone; one that is there may be kept through another kind."""
+    def _doubts(
+        self, keys: Iterable[ResourceKey], opened: Iterable[KindName], *, held: bool
+    ) -> frozenset[str]:
+        """An object that is gone is gone; one that is there may be kept through another kind. A
+        kind that was `held` till now may look as it did when it began to be."""
         there = (key for key in keys if (r := self._catalog.get(key)) is not None and r.placeable)
-        return frozenset(
+        dependents = (
             each for each in (*there, *opened) if self._rules.depends_on(kind_of(ResourceKey(each)))
         )
+        return frozenset((*dependents, *(opened if held else ())))
 
     def _lists_needed(self, leaving: Leaving) -> frozenset[KindName]:
         """The kinds concerned that were not listed since the doubt came up."""
         kinds = {kind_of(ResourceKey(each)) for each in leaving.doubts}
         concerned = kinds.union(*(self._rules.depends_on(kind) for kind in kinds))
+        views = {kind: self._holding.view(kind) for kind in concerned}
         return frozenset(
             kind
-            for kind in concerned
-            if self._holding.view(kind).status is KindStatus.OK
-            and self._holding.view(kind).listed_at < leaving.doubted_since
+            for kind, view in views.items()
+            if view.ruled
+            and view.status is KindStatus.OK
+            and view.listed_at < leaving.doubted_since
         )

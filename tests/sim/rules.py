@@ -19,7 +19,8 @@ import bridge.holding
 from agent.intake import Accept, decide
 from agent.store.resources import ResourceStore
 from bridge.charge import Charge
-from bridge.guard import Counts
+from bridge.guard import Counts, KindGuard
+from bridge.guards import Guards
 from bridge.holding import Holding
 from bridge.placement import Rules
 from bridge.publisher import Publisher
@@ -29,6 +30,8 @@ from bridge.tokens import SnapshotToken
 
 _accept = ResourceStore.accept
 _take_charge = Holding.take_charge
+_arrived = KindGuard.arrived
+_doubts = Settle._doubts
 
 
 def _never(*_: object, **__: object) -> bool:
@@ -51,6 +54,20 @@ def _accept_as_live(store: Any, snapshot: Any, **rest: Any) -> None:
 def _take_charge_sure(holding: Holding, counts: object, now: float) -> None:
     del counts
     _take_charge(holding, Counts({"Dataset.sim": 0}), now)
+
+
+def _arrived_unsaid(guard: Any, key: Any) -> bool:
+    _arrived(guard, key)
+    return False
+
+
+def _take_charge_guessing(holding: Holding, counts: Counts | None, now: float) -> None:
+    _take_charge(holding, counts if counts and counts.sure else None, now)
+
+
+def _doubts_of_keys(settle: Any, keys: Any, opened: Any, *, held: bool) -> Any:
+    del held
+    return _doubts(settle, keys, opened, held=False)
 
 
 def _forget_lost(publisher: Any, tokens: Iterable[object]) -> None:
@@ -78,6 +95,18 @@ _PATCHES: dict[str, list[tuple[Any, str, Callable[[], Any]]]] = {
     "held dependents": [(Rules, "with_dependents", lambda: lambda _, kinds: frozenset(kinds))],
     # a lost ledger and its counts are no reason to hold anything
     "ledger counts": [(Holding, "take_charge", lambda: _take_charge_sure)],
+    # however much goes, it goes
+    "guard": [(Guards, "judge", lambda: _nothing)],
+    # a kind that is guarded is so alone
+    "guard along": [(Guards, "along", lambda: _nothing)],
+    # no more is guarded than what is too much of one kind
+    "guard together": [(Guards, "_too_many_together", lambda: lambda *_: None)],
+    # objects that come back do not show that others may follow
+    "returns": [(KindGuard, "arrived", lambda: _arrived_unsaid)],
+    # counts that may be too small count for nothing
+    "at least": [(Holding, "take_charge", lambda: _take_charge_guessing)],
+    # a kind that is held no more is believed as it looks
+    "opened": [(Settle, "_doubts", lambda: _doubts_of_keys)],
     # after a reconnection, nothing is published again
     "mark": [(Charge, "mark", lambda: math.inf)],
     # the nodes of the ledger are not served unless they have something

@@ -112,5 +112,6 @@ def test_a_kind_without_a_rule_that_the_ledger_counts_is_held_until_approved() -
 
 def test_a_guard_that_is_off_holds_nothing() -> None:
     guard = KindGuard(GuardPolicy(enabled=False))
-    guard.departed(map(key, many(20)), 0.0)
+    for each in many(20):
+        guard.departed(key(each), 0.0)
     assert not guard.judge(0, 0.0)

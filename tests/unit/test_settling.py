@@ -267,7 +267,9 @@ def test_what_a_held_kind_lost_stays_until_the_hold_is_over() -> None:
     core.after(59)
     assert sent(core) == []
     core.after(1.1)
-    sent(core)  # the kind is held no more, which may take something away: it settles
+    assert sent(core) == []  # the kind is held no more, which may take something away
+    assert core.publisher.lists_wanted == {ALONE: core.now}
+    core.listed()
     core.after(1)
     (last,) = core.pump()
     assert (names(last), last.held_kinds) == (["Alone/b"], frozenset())
