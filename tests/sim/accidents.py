@@ -50,6 +50,7 @@ class Accidents:
         self._guard = guard
         self._known = known
         self._before: Mapping[KindName, int] = {}
+        self._alone: frozenset[KindName] = frozenset()  # the others go along with these
         self._kinds: frozenset[KindName] = frozenset()
         self._removed = False
         self._number = 0
@@ -106,14 +107,15 @@ class Accidents:
     def approved(self, kind: KindName) -> None:
         """An operator says that what is shown of a kind is meant."""
         if self.running:
-            self._truth.accept(self._truth.accepted | {kind})
+            accepted = self._truth.accepted | {kind}
+            along = self._truth.guarded if self._alone <= accepted else frozenset()
+            self._truth.accept(accepted | along)
 
     def counted(self, counts: Mapping[str, int]) -> None:
         """A bridge begins that knows no more of what was placed before it than these counts."""
-        unknown = {k for k in self._truth.guarded if counts.get(k, 0) < self._before[k]}
-        if unknown:
-            self._truth.guarded -= unknown
-            self._truth.accept(self._truth.accepted | unknown)
+        if any(counts.get(kind, 0) < self._before[kind] for kind in self._truth.guarded):
+            self._truth.accept(self._truth.accepted | self._truth.guarded)
+            self._truth.guard(frozenset())
 
     def _of(self, kinds: frozenset[KindName]) -> list[ResourceKey]:
         return [key for key in self._truth.shown if kind_of(key) in kinds]
@@ -190,21 +192,22 @@ class Accidents:
         return True
 
     def _must_be_guarded(self, takes: Collection[ResourceKey]) -> frozenset[KindName]:
-        """The kinds of which so much will be on no node that the guard must trip: of what the
-        bridge knows to be placed."""
-        if not takes:
-            return frozenset()
+        """The kinds of which nothing may go: of what the bridge knows to be placed, so much of them
+        or of all together will be on no node that the guard must trip, or they go along."""
         wanted = self._truth.wanted
         before = self._before = placed_by_kind(wanted)
-        known = self._known() or before
         left = placed_by_kind({key: each for key, each in wanted.items() if key not in set(takes)})
-        return frozenset(
-            kind
-            for kind in KINDS
-            if known[kind] >= before[kind]
-            and before[kind] - left[kind] >= self._guard.number + MARGIN
-            and before[kind] - left[kind] > CLEARLY * before[kind]
-        )
+        lost = {kind: before[kind] - left[kind] for kind in KINDS}
+        known = self._known() or before
+        alone = {k for k in KINDS if known[k] >= before[k] and self._clearly(lost[k], before[k])}
+        all_known = all(known[kind] >= before[kind] for kind in KINDS)
+        if all_known and self._clearly(sum(lost.values()), sum(before.values())):
+            alone = {kind for kind in KINDS if lost[kind]}
+        self._alone = frozenset(alone)
+        return frozenset(kind for kind in KINDS if lost[kind]) if alone else frozenset()
+
+    def _clearly(self, lost: int, before: int) -> bool:
+        return lost >= self._guard.number + MARGIN and lost > CLEARLY * before
 
     def _later(
         self, delay: float, action: Callable[..., None], *arguments: object, **named: object

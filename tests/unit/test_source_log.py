@@ -57,7 +57,7 @@ def test_at_taking_charge_what_is_served_is_told_and_what_seems_to_be_gone(
 ) -> None:
     core = Core(hold=7)
     core.put(record("Part/a", "n"), record("Part/b", "n", "m"), record("Owner/a"))
-    core.charge({OWNER: 0, PART: 9, ALONE: 3})
+    core.charge({OWNER: 0, PART: 2, ALONE: 3})
     SourceLog().charge(core.catalog, RULES.kinds, core.holding)
     assert said() == [
         ("serving", {"objects": 3, "kinds": f"{OWNER} 1, {PART} 2", "nodes": 2}),
