@@ -98,7 +98,7 @@ def check(config: Path | None, **flags: Any) -> int:
     """Say what would be served, and what is wrong.
 
     It looks at the settings, the source (of a cluster, it lists each kind and tries its watch),
-    and the broker.
+    and the broker; and at the bridge of these settings, if one runs on this machine.
     """
     settings = _settings(config, flags)
     origin = origin_of(settings)
@@ -152,11 +152,12 @@ def render_command(config: Path | None, node: str | None, as_json: bool, **flags
 @click.option("--bridge", help="Name of the bridge.")
 @click.argument("kind")
 def approve(config: Path | None, kind: str, **flags: Any) -> int:
-    """Let go, once, what a running bridge holds of KIND: what its source shows is what is meant.
+    """Let go, once, what a running bridge holds of KIND.
 
-    KIND is a name such as Dataset.sedna.io, or Dataset where that is clear. What the removal guard
-    keeps on the nodes leaves them; a kind that the server does not know counts as empty until it
-    is served again. Exits 1 where there is nothing to approve.
+    What its source shows is what is meant: what the removal guard keeps on the nodes leaves them,
+    and a kind that the server does not know counts as empty until it is served again. KIND is a
+    name such as Dataset.sedna.io, or Dataset where that is clear. Exits 1 where there is nothing
+    to approve.
     """
     client = _client(settings_of(BridgeSettings, config, flags), WITHIN)
     known = client.status().kinds
@@ -203,7 +204,7 @@ def _running(settings: BridgeSettings) -> bool:
     try:
         status = client.status()
     except NoBridge as error:
-        print(one_line(f"running    {error}"))
+        print(one_line(f"silent     {error}"))
         return True
     print(one_line(f"running    {summary(status)}"))
     for trouble in troubles(status):

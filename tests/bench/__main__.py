@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 import tempfile
 from collections.abc import Callable
@@ -34,6 +35,7 @@ def main(names: list[str]) -> int:
     print(machine())
     for name in names or BENCHMARKS:
         with tempfile.TemporaryDirectory(prefix="nodecast-bench-") as directory:
+            os.environ["RUNTIME_DIRECTORY"] = directory  # the sockets of its bridges
             BENCHMARKS[name](Path(directory))
     return 0
 
