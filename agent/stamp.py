@@ -10,7 +10,7 @@ from __future__ import annotations
 from agent.handlers.files import FilesHandler, Stamp
 from agent.store.resources import ResourceStore
 from nodecast.errors import ApplyError
-from nodecast.log import logger
+from nodecast.log import Repeats, logger
 
 log = logger(__name__)
 
@@ -23,6 +23,7 @@ class TreeStamp:
         self._store = store
         self._on_disk: Stamp | None = None
         self._owed = False
+        self._said = Repeats()
 
     def store_is_behind(self) -> bool:
         """Read the stamp: whether the store is older than the files. An unread one says so too."""
@@ -62,6 +63,7 @@ class TreeStamp:
             self._handler.write_stamp(stamp)
             self._on_disk = stamp
         self._owed = False
+        self._said.over("owed")
 
     def renamed(self) -> None:
         """The store has another id and goes on with the same files."""
@@ -77,7 +79,8 @@ class TreeStamp:
             self.ensure()
         except ApplyError as error:
             self._owed = True
-            log.warning("the stamp says an older store for now", error=error)
+            if self._said.new("owed", str(error)):
+                log.warning("the stamp says an older store for now", error=error)
 
     def look_after(self) -> None:
         """In each round: write the stamp that could not be written, or is not there any more."""

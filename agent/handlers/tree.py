@@ -265,11 +265,15 @@ def _read_at(directory: int, name: str) -> bytes | None:
         if error.errno in (errno.ENOENT, errno.ELOOP, errno.ENXIO):
             return None
         raise
-    with open(descriptor, "rb") as file:
+    try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_FILE:
             return None
-        return file.read(MAX_FILE)
+        with open(descriptor, "rb", closefd=False) as file:
+            return file.read(MAX_FILE)
+    finally:
+        # Not by the file object: for a directory there is none, and nothing else would close it.
+        os.close(descriptor)
 
 
 def _open_temporary(directory: int) -> int:

@@ -72,11 +72,15 @@ def directories_below(directory: Path) -> Iterable[Path]:
 def read_bytes(path: Path) -> bytes:
     """The content of a file. Raises OSError, and DocumentError for what is not read at all."""
     # Without waiting: a FIFO with a fitting name must not hold up all the others.
-    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode):
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise DocumentError("is no regular file")
-        data: bytes | None = file.read(MAX_BYTES + 1)
+        with open(descriptor, "rb", closefd=False) as file:
+            data: bytes | None = file.read(MAX_BYTES + 1)
+    finally:
+        # Not by the file object: for a directory there is none, and nothing else would close it.
+        os.close(descriptor)
     if data is None:  # it would have to wait: some files of the kernel's are like that
         raise DocumentError("gives nothing to read without waiting")
     if len(data) > MAX_BYTES:

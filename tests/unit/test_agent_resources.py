@@ -266,6 +266,27 @@ def test_a_directory_in_the_way_fails_one_resource_until_it_goes(device: Device)
     assert device.states() == {A: "Applied", B: "Applied"}
 
 
+def test_what_is_in_the_way_for_long_is_said_once_and_costs_no_descriptor(
+    device: Device, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    device.receive(snapshot((5, 1), [resource(A), resource(B), resource(M)]))
+    for key in (A, B, M):
+        (device.tree / f"{key}.json").unlink()
+    (device.tree / f"{A}.json").mkdir()
+    (device.tree / f"{A}.json" / "inside").touch()
+    os.mkfifo(device.tree / f"{B}.json")
+    (device.tree / f"{M}.json").symlink_to(tmp_path)
+    (device.tree / ".nodecast.json").unlink()
+    (device.tree / ".nodecast.json").mkdir()
+    device.receive(snapshot((5, 2), [resource(A, 2), resource(B, 2), resource(M, 2)]))
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(20):
+        device.pass_time(700)
+    assert len(os.listdir("/proc/self/fd")) == before
+    warnings = [each for each in caplog.records if each.levelname == "WARNING"]
+    assert len(warnings) <= 4  # of the three resources, and of the stamp
+
+
 def test_a_fifo_in_the_way_does_not_block(device: Device) -> None:
     (device.tree / "Dataset.sedna.io/default").mkdir(parents=True)
     os.mkfifo(device.tree / (A + ".json"))

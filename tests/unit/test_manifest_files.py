@@ -14,6 +14,7 @@ from bridge.placement import Rules, built_in
 from bridge.sources import manifest_files, manifest_tree
 from bridge.sources.documents import MAX_BYTES
 from bridge.sources.manifest_files import ManifestDirectory, Reading, read_once
+from nodecast.errors import DocumentError
 
 RULES = Rules(built_in())
 
@@ -289,9 +290,20 @@ def test_a_file_that_gives_nothing_without_waiting_is_a_problem_and_no_more(
         def read(self, *_: object) -> Any:
             return None
 
-    monkeypatch.setattr(manifest_tree, "open", lambda fd, _: Waiting(io.FileIO(fd)), raising=False)
+    def opened(descriptor: int, _mode: str, *, closefd: bool) -> Waiting:
+        return Waiting(io.FileIO(descriptor, closefd=closefd))
+
+    monkeypatch.setattr(manifest_tree, "open", opened, raising=False)
     reading = read_once(manifests, RULES)
     assert "without waiting" in reading.reason
+
+
+def test_a_directory_where_a_file_was_listed_costs_no_descriptor(tmp_path: Path) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(5):
+        with pytest.raises(DocumentError, match="no regular file"):
+            manifest_tree.read_bytes(tmp_path)
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_a_missing_directory_is_incomplete_and_keeps_what_was_known(
