@@ -92,6 +92,7 @@ def test_m7_a_half_open_link_of_the_bridge_is_noticed_and_what_it_had_not_delive
         linked.start()
         linked.should_be({"edge0": (ONE,)})
         systemd.shows("in charge")
+        eventually(lambda: look.all_counted("edge0"), 30, what="the ledger counts them")
         since = len(bridge.log)
         link.drop()
         linked.put(LATE)
@@ -114,9 +115,10 @@ def test_m7_a_link_that_loses_only_the_answers_is_noticed_by_both_sides(
     for process in (linked.bridge, agent):
         process.settings["mqtt.keep_alive"] = 30  # the answers that are missing tell it sooner
     linked.put(ONE)
-    linked.start()
-    linked.should_be({"edge0": (ONE,)})
-    with linked.look() as look:
+    with linked.broker, linked.look() as look:
+        linked.start()
+        linked.should_be({"edge0": (ONE,)})
+        eventually(lambda: look.all_counted("edge0"), 30, what="the ledger counts them")
         for each in links.of.values():
             each.drop("down")
         linked.put(LATE)

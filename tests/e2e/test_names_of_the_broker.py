@@ -77,10 +77,7 @@ def test_m2_a_name_that_does_not_resolve_yet_is_tried_until_it_does_and_nothing_
         )
         assert [(op.op, op.model) for op in look.ops("edge0")] == [("load", "one")]
         eventually(
-            lambda: (
-                (ledger := look.ledger())
-                and ledger.mark == len(look.observer.of("node/edge0/resources"))
-            ),
+            lambda: look.all_counted("edge0"),
             20,
             what="the ledger counts the snapshots that went out, and no other",
         )

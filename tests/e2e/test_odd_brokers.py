@@ -9,7 +9,7 @@ import pytest
 from nodecast.messages import ModelOp, Wire, decode
 from tests.support import scripted
 from tests.support.fleet import Fleet
-from tests.support.objects import dataset
+from tests.support.objects import Object, dataset, key
 from tests.support.scripted import Packet, ScriptedBroker
 from tests.support.wait import eventually
 
@@ -68,7 +68,6 @@ def _filters(each: Packet) -> list[str]:
     [
         (scripted.PUBLISH, SNAPSHOT),
         (scripted.PUBLISH, "bridge/default/nodes"),
-        (scripted.PUBLISH, "bridge/default/probe"),
         (scripted.PUBLISH, "node/edge0/status"),
         (scripted.SUBSCRIBE, SNAPSHOT),
         (scripted.SUBSCRIBE, "bridge/default/nodes"),
@@ -87,6 +86,12 @@ def test_m4_one_packet_that_is_swallowed_holds_up_nothing_for_good(
     )
     fleet.put(LATE)
     fleet.disks_should_be({"edge0": (ONE, LATE), "edge1": (OTHER,)}, within=60)
+    eventually(lambda: _reports(odd, LATE), 60, what="the report of it")
+
+
+def _reports(odd: ScriptedBroker, thing: Object) -> bool:
+    reports = odd.published("node/edge0/status")
+    return bool(reports) and f'"{key(thing)}"'.encode() in reports[-1].body
 
 
 def test_b3_a_broker_whose_quota_is_exceeded_is_asked_ever_more_seldom_until_it_takes_all(

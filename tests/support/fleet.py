@@ -229,6 +229,12 @@ class Look:
         presence = self.presence(topic)
         return presence.online if presence else None
 
+    def all_counted(self, node: str) -> bool:
+        """Whether the ledger's mark counts the snapshots of `node` that came since this look
+        began, and no other: what is counted is not published again for want of it."""
+        ledger = self.ledger()
+        return ledger is not None and ledger.mark == len(self.observer.of(f"node/{node}/resources"))
+
     def ops(self, node: str) -> list[ModelOp]:
         """The model ops of a node that came since this look began, in order."""
         return [
