@@ -46,10 +46,10 @@ class Client:
     @property
     def found(self) -> bool:
         """Whether there is anything to ask, alive or not."""
-        return any(map(os.path.lexists, self._paths))
+        return any(map(_may_be, self._paths))
 
     def _ask(self, method: str, target: str, answer: type[T]) -> T:
-        path = next(filter(os.path.lexists, self._paths), None)
+        path = next(filter(_may_be, self._paths), None)
         if path is None:
             where = " or ".join(map(str, self._paths)) or "api.socket, which is not set"
             raise NoBridge(
@@ -68,6 +68,17 @@ class Client:
         if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             raise NoBridge(f"the bridge at {path}: {problem.detail}")
         raise ApiError(problem.detail)
+
+
+def _may_be(path: Path) -> bool:
+    """Whether anything is there, as far as this user may know."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except PermissionError:
+        pass  # its directory is the bridge's own: connecting says so
+    return True
 
 
 class _Connection(http.client.HTTPConnection):

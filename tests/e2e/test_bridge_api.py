@@ -185,6 +185,17 @@ def test_a_bridge_without_a_place_for_its_socket_says_so_and_serves(
     one.should_be({"edge0": [*ALL, more]})
 
 
+def test_a_bridge_that_stands_still_costs_check_nothing_but_a_line(one: Fleet) -> None:
+    one.bridge.freeze()
+    shown = ("--manifests", str(one.manifests), "--mqtt-url", one.broker.url)
+    checked = run_to_end("nodecast-bridge", "check", *shown)
+    assert checked.returncode == 0
+    assert f"silent     the bridge at {path(one)} was silent for 3 s" in checked.stdout
+    assert "served     Dataset.sedna.io: 13 objects, 12 on nodes" in checked.stdout
+    one.bridge.thaw()
+    comes_to(one, "in charge")
+
+
 @pytest.fixture
 def hanging(one: Fleet) -> Iterator[list[socket.socket]]:
     """Connections that ask half a question, and wait."""

@@ -265,6 +265,16 @@ def test_a_socket_that_a_killed_bridge_left_is_told_from_none(path: Path) -> Non
         client.status()
 
 
+def test_whoever_may_not_ask_is_told_who_may(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("bridge.api.client.os.lstat", refused)
+    monkeypatch.setattr(socket.socket, "connect", refused)
+    with pytest.raises(NoBridge, match="may be asked by its own user and by root only"):
+        Client([path]).status()
+
+
 def test_a_bridge_that_is_silent_is_given_up(path: Path) -> None:
     opened = open_socket(path)
     with pytest.raises(NoBridge, match=r"was silent for 0\.1 s: it hangs, or was stopped"):
