@@ -106,7 +106,9 @@ def nodes_status(
 
 def line(status: Status) -> str:
     """One line on all that matters, for `systemctl status`."""
-    guarded = [f"held: {kind.kind}: {kind.reasons[0]}" for kind in status.kinds if kind.guarded]
+    guarded = [
+        f"held: {kind.kind}: {', '.join(kind.reasons)}" for kind in status.kinds if kind.guarded
+    ]
     others = [kind.kind for kind in status.kinds if kind.held and not kind.guarded]
     held = [*guarded, *([f"held: {', '.join(others)}"] if others else [])]
     return "; ".join((summary(status), *troubles(status), *held))

@@ -21,6 +21,8 @@ from nodecast.log import logger
 log = logger(__name__)
 
 _RETRY = 1.0
+_LONGEST = 3000
+"""Bytes of a status: systemd ignores a datagram of 4096 as a whole."""
 
 
 class Notifier:
@@ -92,7 +94,7 @@ class Notifier:
         if self._address is None:
             return False
         # A line break would begin another assignment.
-        text = " ".join(status.split())
+        text = " ".join(status.split()).encode()[:_LONGEST].decode(errors="ignore")
         lines = [line for line in (word, text and f"STATUS={text}") if line]
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as out:

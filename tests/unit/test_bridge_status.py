@@ -12,7 +12,9 @@ from nodecast.messages import Version
 from nodecast.names import NodeName
 from tests.support.api_served import DATASET, MODEL, kind, status
 
-GUARD = kind(DATASET, held=True, reasons=("11 of its 12 are gone",), guarded=Guarded(12, 11))
+GUARD = kind(
+    DATASET, held=True, reasons=("it is missing", "11 of its 12 are gone"), guarded=Guarded(12, 11)
+)
 THROUGH = kind(MODEL, held=True, reasons=("it is placed through Dataset.sedna.io",))
 
 
@@ -61,8 +63,8 @@ def offline(failure: str | None) -> BrokerStatus:
         ),
         (
             status(kinds=[GUARD, THROUGH, kind(MODEL)]),
-            "in charge of 0 nodes; held: Dataset.sedna.io: 11 of its 12 are gone; held:"
-            " Model.sedna.io",
+            "in charge of 0 nodes; held: Dataset.sedna.io: it is missing, 11 of its 12 are gone;"
+            " held: Model.sedna.io",
         ),
     ],
 )

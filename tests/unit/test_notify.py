@@ -77,6 +77,15 @@ def test_a_line_break_in_a_status_begins_no_other_word(systemd: Listener) -> Non
     assert systemd.heard() == ["STATUS=refused: WATCHDOG=trigger"]
 
 
+def test_a_status_that_is_too_long_for_systemd_is_cut_between_two_characters(
+    systemd: Listener,
+) -> None:
+    Notifier(systemd.address).ready("x" + "ü" * 3000)
+
+    (said,) = systemd.heard()
+    assert said == "READY=1\nSTATUS=x" + "ü" * 1499
+
+
 def test_signs_of_life_go_out_at_a_third_of_the_limit(systemd: Listener) -> None:
     clock = Clock()
     environ = {"NOTIFY_SOCKET": systemd.address, "WATCHDOG_USEC": "30000000"}
