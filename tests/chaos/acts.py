@@ -120,8 +120,8 @@ class What(StrEnum):
     DIRECTORY_FILLED = "directory as it was"
     CRD_GONE = "CRD removed"
     CRD_BACK = "CRD back, with its objects"
-    KIND_GONE = "all of a kind deleted by mistake"
-    KIND_BACK = "all of a kind made again"
+    KIND_GONE = "nearly all of a kind deleted by mistake"
+    KIND_BACK = "what was deleted by mistake made again"
     OPERATOR = "an operator approves what is held"
 
 

@@ -88,14 +88,14 @@ _EVERYWHERE = (
 )
 _OF_SOURCE = {
     MANIFESTS: (
-        Kind(W.DIRECTORY_EMPTIED, (W.DIRECTORY_FILLED,), (1, LONGEST), "source", 3),
-        Kind(W.KIND_GONE, (W.KIND_BACK,), (1, LONGEST), "source", 3),
+        Kind(W.DIRECTORY_EMPTIED, (W.DIRECTORY_FILLED,), (2, LONGEST), "source", 7),
+        Kind(W.KIND_GONE, (W.KIND_BACK,), (2, LONGEST), "source", 7),
         Kind(W.DIRECTORY_GONE, (W.DIRECTORY_BACK,), (0.2, LONGEST), "source", 4),
         Kind(W.FILE_BROKEN, (W.FILE_MENDED,), (0.5, LONGEST), "source", 4),
     ),
     KUBERNETES: (
-        Kind(W.CRD_GONE, (W.CRD_BACK,), (4, LONGEST), "source", 4),
-        Kind(W.KIND_GONE, (W.KIND_BACK,), (1, LONGEST), "source", 3),
+        Kind(W.CRD_GONE, (W.CRD_BACK,), (4, LONGEST), "source", 6),
+        Kind(W.KIND_GONE, (W.KIND_BACK,), (2, LONGEST), "source", 7),
         Kind(W.API_DOWN, (W.API_UP,), (0.2, LONGEST), "source", 3),
         Kind(W.API_COMPACTED, strikes="source", weight=4),
         Kind(W.API_FROZEN, strikes="source", weight=3),

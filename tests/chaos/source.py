@@ -53,7 +53,7 @@ class Directory:
     def __init__(self, root: Path) -> None:
         self.links: dict[str, Link] = {}
         self._things: dict[ResourceKey, Thing] = {}
-        self._gone = ""  # the kind whose objects were deleted by mistake
+        self._gone: list[ResourceKey] = []  # what was deleted by mistake
         self._full = root / "manifests.full"
         self._served = root / "manifests"
         self._away = root / "manifests.away"
@@ -97,8 +97,8 @@ class Directory:
             case What.DIRECTORY_FILLED:
                 self._fill()
             case What.KIND_GONE:
-                self._gone = fault.target
-                for key in _of_kind(self._things, fault.target):
+                self._gone = _nearly_all(self._things, fault)
+                for key in self._gone:
                     self._path(key).unlink(missing_ok=True)
             case What.KIND_BACK:
                 self._make_again()
@@ -133,8 +133,8 @@ class Directory:
             self._full.rename(self._served)
 
     def _make_again(self) -> None:
-        gone, self._gone = self._gone, ""
-        self.put([self._things[key] for key in _of_kind(self._things, gone)])
+        gone, self._gone = self._gone, []
+        self.put([self._things[key] for key in gone])
 
     @property
     def _here(self) -> Path:
@@ -153,7 +153,7 @@ class Cluster:
     def __init__(self, root: Path) -> None:
         self._server = ApiServer(bookmark_every=1.0)
         self._things: dict[ResourceKey, Thing] = {}
-        self._gone = ""  # the kind whose objects were deleted by mistake
+        self._gone: list[ResourceKey] = []  # what was deleted by mistake
         self._uninstalled = ""
         self._up = False
         self._come_up()
@@ -212,8 +212,8 @@ class Cluster:
             case What.CRD_BACK:
                 self._install()
             case What.KIND_GONE:
-                self._gone = fault.target
-                for key in _of_kind(self._things, fault.target):
+                self._gone = _nearly_all(self._things, fault)
+                for key in self._gone:
                     self._server.delete(*_parts(key))
             case What.KIND_BACK:
                 self._make_again()
@@ -232,8 +232,8 @@ class Cluster:
             self.put([self._things[key] for key in _of_kind(self._things, kind)])
 
     def _make_again(self) -> None:
-        gone, self._gone = self._gone, ""
-        self.put([self._things[key] for key in _of_kind(self._things, gone)])
+        gone, self._gone = self._gone, []
+        self.put([self._things[key] for key in gone])
 
     def close(self) -> None:
         for link in self.links.values():
@@ -266,8 +266,14 @@ class Cluster:
 
 
 def _of_kind(things: Things, kind: str) -> list[ResourceKey]:
-    """The keys of one kind (of none, where it is empty)."""
+    """The keys of one kind."""
     return [key for key in things if kind_of(key) == kind]
+
+
+def _nearly_all(things: Things, fault: Fault) -> list[ResourceKey]:
+    """The keys of the fault's kind, but for two at the most."""
+    keys = sorted(_of_kind(things, fault.target))
+    return keys[: len(keys) - fault.pick % 3]
 
 
 def _parts(key: ResourceKey) -> tuple[str, str, str]:
