@@ -75,7 +75,7 @@ class App:
         self._since = self._started
         self._stopping = self._hurried = False
         self._ready = False
-        self._live = LiveFile(settings.state)
+        self._live = LiveFile(settings.state, self._rng)
         self._connected: bool | None = None
         self._line = ""
 

@@ -3,11 +3,16 @@
 A plain file beside the store, replaced whole but not synced: it is for people, it may be lost with
 the power, and nothing in the agent ever reads it back. Whatever is in its place (a symlink, a
 named pipe), writing follows nothing and neither side waits for it.
+
+Where the disk takes nothing, the file goes on saying what was. The agent holds a lock on it then,
+which needs no room: `out_of_date` looks at that, and a dead agent holds none.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
+import random
 import stat
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,7 +20,9 @@ from pathlib import Path
 
 import msgspec
 
+from agent.lock import take
 from agent.pace import NEVER
+from nodecast.backoff import Backoff
 from nodecast.log import Repeats, logger
 from nodecast.messages import ModelSet, Report
 
@@ -23,6 +30,7 @@ log = logger(__name__)
 
 FILE = "status.json"
 PAUSE = 1.0
+_AGAIN = Backoff(PAUSE, 60.0)
 MAX_BYTES = 64 * 1024 * 1024
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -58,9 +66,12 @@ class LiveFile:
     Owned by the loop thread.
     """
 
-    def __init__(self, state_dir: Path) -> None:
+    def __init__(self, state_dir: Path, rng: random.Random) -> None:
         self._path = state_dir / FILE
+        self._rng = rng
         self._said = Repeats()
+        self._failures = 0
+        self._locked: int | None = None  # a descriptor of the file that could not be replaced
         self._state: object = None
         self._next = 0.0
 
@@ -73,6 +84,9 @@ class LiveFile:
         if now >= self.due(state):
             self._state, self._next = state, now + PAUSE
             self.write(status())
+            if self._failures:
+                self._state = None
+                self._next = now + _AGAIN.pause(self._failures, self._rng)
 
     def write(self, status: LiveStatus) -> None:
         """Replace the file. A disk that takes no more is said once, and nothing depends on it."""
@@ -84,19 +98,59 @@ class LiveFile:
                 file.write(msgspec.json.encode(status))
             temporary.replace(self._path)
             self._said.over("write")
+            self._failures = 0
+            self._unlock()
         except OSError as error:
+            self._failures += 1
+            self._lock()
             if self._said.new("write", str(error)):
                 log.warning("status file not written", path=self._path, error=error.strerror)
+
+    def _lock(self) -> None:
+        """Mark what is there as out of date."""
+        if self._locked is not None:
+            return
+        try:
+            self._locked = os.open(self._path, _READ)
+            if not take(self._locked):  # somebody looks at it just now
+                self._unlock()
+        except OSError as error:
+            log.debug("status file not marked", path=self._path, error=error)
+            self._unlock()
+
+    def _unlock(self) -> None:
+        if self._locked is not None:
+            os.close(self._locked)
+            self._locked = None
+
+
+def out_of_date(state_dir: Path) -> bool:
+    """Whether the agent that runs could not replace its status file."""
+    try:
+        descriptor = os.open(state_dir / FILE, _READ)
+    except OSError:
+        return False  # `read_live` says what is wrong
+    try:
+        return not take(descriptor, fcntl.LOCK_SH)
+    except OSError as error:
+        log.debug("status file not looked at", error=error)
+        return False
+    finally:
+        os.close(descriptor)
 
 
 def read_live(state_dir: Path) -> LiveStatus | str | None:
     """What the agent said last, or why that does not read; None when it never said anything."""
     path = state_dir / FILE
     try:
-        with open(os.open(path, _READ), "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        descriptor = os.open(path, _READ)
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 return f"{path} is no regular file"
-            return msgspec.json.decode(file.read(MAX_BYTES), type=LiveStatus)
+            with open(descriptor, "rb", closefd=False) as file:
+                return msgspec.json.decode(file.read(MAX_BYTES), type=LiveStatus)
+        finally:
+            os.close(descriptor)
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -17,7 +17,7 @@ import msgspec
 
 from agent.broker.report import OMITTED, ORPHAN
 from agent.inspect.disk import DiskState, read_models, read_state, reading
-from agent.inspect.live import LiveStatus, read_live
+from agent.inspect.live import FILE, LiveStatus, out_of_date, read_live
 from agent.lock import agent_runs
 from agent.models.modelset import SHOWN_PROBLEMS
 from agent.reconciler import State
@@ -82,6 +82,8 @@ def no_writing(state_dir: Path) -> str | None:
         return f"the file system of {state_dir} is read-only"
     if disk.f_bavail == 0 or (disk.f_files > 0 and disk.f_favail == 0):
         return f"the file system of {state_dir} is full: nothing new is taken until there is room"
+    if out_of_date(state_dir):
+        return f"the agent cannot write {state_dir / FILE}: this is how it was; look at its log"
     return None
 
 

@@ -116,8 +116,7 @@ def test_e6_a_full_disk_keeps_what_is_there_and_claims_nothing_until_there_is_ro
             disk.fill(agent.pid, files=files)
             _more(agent, hand)
             _says_that_it_is_full(agent)
-            if disk.real:
-                eventually(lambda: agent.status().get("problems"), what="status shows it")
+            eventually(lambda: agent.status().get("problems"), 20, what="status shows it")
             assert agent.values == {A: 1, B: 1}
             _nothing_is_claimed_that_a_crash_would_lose(agent, hand)
             disk.free(agent.pid)
@@ -162,8 +161,8 @@ def test_e6_a_read_only_tree_keeps_its_files_and_gets_the_rest_later(
             eventually(lambda: said in agent.log, 20, what="it is said")
             assert agent.values == {A: 1, B: 1}
             _nothing_is_claimed_that_a_crash_would_lose(agent, hand)
+            eventually(lambda: agent.status().get("problems"), 20, what="status shows it")
             if real:
-                eventually(lambda: agent.status().get("problems"), 20, what="status shows it")
                 report = hand.reported((5, 2))
                 reasons = {each.key: each.reason for each in report.resources}
                 assert reasons == {A: "ReadOnly", B: "", C: "ReadOnly"}
@@ -186,6 +185,11 @@ def test_e6_a_store_that_takes_nothing_lets_nothing_be_claimed(
     assert agent.values == {A: 1, B: 1}
     assert hand.reported((5, 1)).version == (5, 1)
     assert hand.replay() == {"m1": "s3://one"}
+    eventually(
+        lambda: "this is how it was" in " ".join(agent.status().get("problems", [])),
+        20,
+        what="status shows it",
+    )
     _nothing_is_claimed_that_a_crash_would_lose(agent, hand)
     take_all(agent.pid)
     _ends_well(agent, hand)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import random
 import shutil
 import sqlite3
 from pathlib import Path
@@ -66,7 +67,7 @@ def _status(device: Device, **changes: object) -> LiveStatus:
         models=ModelSet(node="edge-a", store="s", seq=1, config=config, models=models),
     )
     status = msgspec.structs.replace(status, **changes)
-    LiveFile(device.state).write(status)
+    LiveFile(device.state, random.Random(1)).write(status)
     return status
 
 
@@ -378,7 +379,7 @@ def test_a_status_file_that_cannot_be_written_is_said_once(
     status = _status(device)
     (device.state / "status.json").unlink()
     (device.state / "status.json.tmp").mkdir()
-    live = LiveFile(device.state)
+    live = LiveFile(device.state, random.Random(1))
     live.write(status)
     live.write(status)
     assert [r.message for r in caplog.records].count("status file not written") == 1
