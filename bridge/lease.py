@@ -159,7 +159,7 @@ class Elector:
         self._fresh = False
         self._failures += 1
         if self.holds(now):  # time is short
-            self.next_at = now + self._pause()
+            self.next_at = now + self._pause() / 2
         else:
             self.next_at = now + self._backoff.pause(self._failures, self._rng)
 

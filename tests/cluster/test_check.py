@@ -245,3 +245,73 @@ def test_k9_check_ends_with_1_where_a_right_is_missing(
     (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("held"))
     assert "FederatedLearningJob.sedna.io: federatedlearningjobs.sedna.io is forbidden" in line
     assert line.endswith("grant the verbs list and watch")
+
+
+# -- the Lease
+
+
+def lease_right(*verbs: str) -> dict[str, list[str]]:
+    return {
+        "apiGroups": ["coordination.k8s.io"],
+        "resources": ["leases"],
+        "verbs": list(verbs),
+    }
+
+
+@pytest.fixture
+def leased(sedna: ApiServer, monkeypatch: pytest.MonkeyPatch) -> ApiServer:
+    """The same server, with settings that want a Lease in its namespace `default`."""
+    monkeypatch.setenv("NODECAST_LEASE_MODE", "on")
+    monkeypatch.setenv("NODECAST_LEASE_NAMESPACE", "default")
+    sedna.grant("bridge", [*rights(*KINDS), lease_right("get")])
+    return sedna
+
+
+def lease_line(capsys: Output) -> str:
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("lease "))
+    return " ".join(line.split())
+
+
+@pytest.mark.broker
+def test_check_says_that_the_lease_is_not_there_yet_and_makes_none(
+    leased: ApiServer, broker: Broker, tmp_path: Path, capsys: Output
+) -> None:
+    assert checked(leased, broker, tmp_path) == EXIT_OK
+    assert lease_line(capsys) == "lease default/nodecast-bridge-default: not there yet"
+    assert {each.wish.verb for each in leased.requests(resource="leases")} == {"get"}
+
+
+@pytest.mark.broker
+@pytest.mark.parametrize(
+    ("holder", "said"),
+    [
+        ("pod-1_ab", "held by pod-1_ab, renewed 2026-03-02T08:15:00.000000Z"),
+        ("", "nobody holds it"),
+    ],
+)
+def test_check_says_who_holds_the_lease(
+    holder: str, said: str, leased: ApiServer, broker: Broker, tmp_path: Path, capsys: Output
+) -> None:
+    spec = {"holderIdentity": holder, "renewTime": "2026-03-02T08:15:00.000000Z"}
+    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "spec": spec}
+    leased.create({**lease, "metadata": {"name": "nodecast-bridge-default"}})
+    assert checked(leased, broker, tmp_path) == EXIT_OK
+    assert lease_line(capsys) == f"lease default/nodecast-bridge-default: {said}"
+
+
+@pytest.mark.broker
+def test_check_ends_with_1_where_the_lease_may_not_be_read_and_says_what_to_grant(
+    leased: ApiServer, broker: Broker, tmp_path: Path, capsys: Output
+) -> None:
+    leased.grant("bridge", rights(*KINDS))
+    assert checked(leased, broker, tmp_path) == EXIT_PROBLEM
+    assert "grant get, create and update on leases (coordination.k8s.io)" in lease_line(capsys)
+
+
+@pytest.mark.broker
+def test_check_says_nothing_of_a_lease_where_none_is_wanted(
+    sedna: ApiServer, broker: Broker, tmp_path: Path, capsys: Output
+) -> None:
+    assert checked(sedna, broker, tmp_path) == EXIT_OK
+    assert "lease" not in capsys.readouterr().out
+    assert sedna.requests(resource="leases") == []

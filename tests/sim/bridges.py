@@ -14,9 +14,11 @@ from dataclasses import dataclass
 from bridge.bridge import Bridge
 from bridge.charge import Identity, Phase
 from bridge.guard import GuardPolicy
+from bridge.lease import Leadership, Unshared
 from bridge.policy import Policy
 from bridge.publisher import PublishPolicy
 from bridge.sources.events import SourceEvent
+from bridge.tenure import Tenure
 from nodecast.backoff import Backoff
 from nodecast.errors import Superseded
 from nodecast.messages import Report, Snapshot, Wire, decode, decode_snapshot
@@ -25,6 +27,7 @@ from nodecast.session import Outgoing, Received, Subscription
 from nodecast.topics import Topics, bridge_client_id
 from tests.sim.broker import Broker
 from tests.sim.clock import Simulation
+from tests.sim.leases import Candidate, LeaseServer
 from tests.sim.readers import DirectoryReader, KindReader
 from tests.sim.session import Session
 from tests.sim.things import KINDS, RULES
@@ -93,6 +96,7 @@ class Shared:
     violate: Callable[[str, str], None]
     took_charge: Callable[[Mapping[str, int]], None]
     """Told what the ledger counts, at least, when a process takes charge."""
+    leases: LeaseServer | None = None
 
 
 class BridgeProcess:
@@ -112,8 +116,14 @@ class BridgeProcess:
         self._session: Session | None = None
         self._versions = VersionRules(shared.violate)
         instance = f"{sim.rng(name).getrandbits(32):08x}"
+        self._leadership: Leadership = Unshared()
+        if shared.leases is not None:
+            self._leadership = Candidate(
+                sim, shared.leases, name, self._wake, lambda: self._frozen_until
+            )
+        self._tenure = Tenure(self._leadership)
         self.core = Bridge(
-            Identity(NAME, "sim", instance),
+            Identity(NAME, "sim", instance, leased=shared.leases is not None),
             RULES,
             TOPICS,
             POLICY,
@@ -134,7 +144,7 @@ class BridgeProcess:
 
     @property
     def in_charge(self) -> bool:
-        return self.core.charge.phase is Phase.IN_CHARGE
+        return self.core.charge.phase is Phase.IN_CHARGE and self._tenure.permits()
 
     # -- what happens to it
 
@@ -165,6 +175,7 @@ class BridgeProcess:
     def stop(self, *, clean: bool = False) -> None:
         """The process ends, mostly without a word."""
         self._stopped = True
+        self._leadership.stop()
         for reader in set(self._readers.values()):
             reader.stop()
         if self._session is not None:
@@ -184,6 +195,8 @@ class BridgeProcess:
         assert self._session is not None
         if message.topic.endswith("/resources"):
             snapshot = self._versions.published(message)
+            if self._shared.leases is not None and len(self._shared.leases.holders) != 1:
+                self._shared.violate("not one in charge", f"{self._shared.leases.holders}")
             self._say_snapshot(snapshot)
         self._session.publish(message, token)
 
@@ -217,6 +230,8 @@ class BridgeProcess:
         if not self.core.may_connect(self._sim.now - self._started_at):
             self._sim.after(0.2, self._wait_for_lists)
             return
+        self._leadership.start()
+        self._tenure.begin()
         self._session = Session(
             self._sim,
             self._shared.broker,
@@ -225,6 +240,7 @@ class BridgeProcess:
             self._wake,
             name=f"{self.name}/session",
             window=7,
+            permit=self._tenure.permits,
         )
 
     def _wake(self) -> None:
@@ -248,12 +264,15 @@ class BridgeProcess:
             due = self._work()
         except Superseded:
             self._sim.say(self.name, "superseded")
+            if self._shared.leases is not None:
+                self._shared.violate("superseded in spite of a lease", self.name)
             self.stop(clean=True)
             self._ended()
             return
         self._turn_by(max(due, self._sim.now + 0.001))
 
     def _work(self) -> float:
+        self._keep_to_the_lease()
         now, held = self._sim.now, self.core.holding.held
         events = self._session.take() if self._session else []
         for event in events:
@@ -268,10 +287,21 @@ class BridgeProcess:
         began = self.core.charge.epoch is None
         due = self.core.work(now)
         if began and self.core.charge.epoch is not None:
+            self._versions = VersionRules(self._shared.violate)  # an epoch has its own
             self._shared.took_charge(self._counted)
         if self.core.holding.held != held:
             self._sim.say(self.name, "holds", kinds=",".join(self.core.holding.held))
+        due = min(due, now + self._tenure.left)
         return now if events else due  # a Lost may wait behind the events
+
+    def _keep_to_the_lease(self) -> None:
+        if self._tenure.end():
+            self._sim.say(self.name, "lost the lease")
+            if self._session is not None:
+                self._session.cut()
+            self.core.step_down()
+        if self._session is not None:
+            self._tenure.begin()
 
     @property
     def _counted(self) -> Mapping[str, int]:

@@ -28,6 +28,7 @@ from tests.sim.bridges import GUARD, HOLD, TOPICS, BridgeProcess, Host, Shared
 from tests.sim.broker import Broker
 from tests.sim.clock import Simulation
 from tests.sim.devices import Device
+from tests.sim.leases import LeaseServer
 from tests.sim.operators import Operator
 from tests.sim.people import People
 from tests.sim.plan import FAULTS_END, Fault, Plan, What
@@ -76,6 +77,7 @@ class Fleet:
             plan.world.directory,
             self._violate,
             self._accidents.counted,
+            LeaseServer() if plan.world.leased else None,
         )
         self._hosts = [Host(shared, name) for name in "PQ"[: plan.world.bridges]]
         self._devices = {
@@ -86,7 +88,8 @@ class Fleet:
         """Play the plan; what went wrong, in the order of time."""
         sim = self.sim
         self._save()
-        self._hosts[0].start()
+        for host in self._hosts[: 2 if self.plan.world.leased else 1]:
+            host.start()
         for node, device in self._devices.items():
             sim.after(self._rng.uniform(0, 20), self._start_agent, node)
             sim.after(self._rng.uniform(20, 60), device.back_up)

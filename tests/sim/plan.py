@@ -45,11 +45,13 @@ class What(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """`directory`: one directory instead of an API server. `bridges`: how many with one name."""
+    """`directory`: one directory instead of an API server. `bridges`: how many with one name;
+    `leased`: they share a Lease."""
 
     directory: bool = False
     bridges: int = 1
     rewinds: bool = False
+    leased: bool = False
 
     @property
     def faults(self) -> tuple[What, ...]:
@@ -71,6 +73,7 @@ WORLDS = {
     "kubernetes": World(),
     "restored": World(rewinds=True),
     "twins": World(bridges=2, rewinds=True),
+    "leased": World(bridges=2, rewinds=True, leased=True),
     "directory": World(directory=True),
     "twin-directories": World(directory=True, bridges=2),
 }

@@ -39,6 +39,7 @@ class Session:
         *,
         name: str,
         window: int,
+        permit: Callable[[], bool] = lambda: True,
     ) -> None:
         self.client_id = client_id
         self._sim = sim
@@ -46,6 +47,7 @@ class Session:
         self._will = will
         self._wake = wake
         self._window = window
+        self._permit = permit
         self._rng = sim.rng(name)
         self._link: Link | None = None
         self._up = False
@@ -76,6 +78,7 @@ class Session:
         if self._lost is not None:
             self._lost.append(token)
             return
+        assert self._permit(), "published without the right to"
         assert self._up, "published without a connection"
         assert self._link is not None
         assert wire_size(message) <= LIMIT, "published more than the broker takes"
@@ -97,6 +100,13 @@ class Session:
         del reason
         if self._link is not None:
             self._link.up(Goodbye())
+            self._end()
+
+    def cut(self) -> None:
+        """End the connection without a word."""
+        if self._link is not None:
+            if self._broker.alive:
+                self._broker.drop(self._link)
             self._end()
 
     def take(self) -> list[Event]:
@@ -145,7 +155,7 @@ class Session:
     def _connect(self) -> None:
         if self._closed or self._link is not None:
             return
-        if self._lost is not None:  # the owner has not taken it yet
+        if self._lost is not None or not self._permit():  # the owner has not taken it yet
             self._sim.after(0.1, self._connect)
             return
         self._link = self._broker.connect(self, self._will())

@@ -130,7 +130,7 @@ def test_a_silent_server_keeps_no_right_alive() -> None:
     for now in (103.0, 106.0, 109.0):
         one.ask(now)
         one.failed(now)
-        assert one.next_at == now + TERMS.retry
+        assert one.next_at == now + TERMS.retry / 2
     assert one.holds(109.9)
     assert not one.holds(110)
     one.ask(111)

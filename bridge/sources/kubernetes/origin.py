@@ -77,8 +77,8 @@ class ClusterOrigin:
         if self._lease is None:
             return None
         place, terms = self._lease
-        # Half of the time that there is: one request that hangs costs no right.
-        client = LeaseClient(self._api, place, terms.renew / 2)
+        # A third of the time that there is: one request that hangs costs no right.
+        client = LeaseClient(self._api, place, terms.renew / 3)
         return Candidate(client, me, terms, changed, fail, rng=random.SystemRandom())
 
     def lease(self) -> str | None:
