@@ -45,7 +45,9 @@ from nodecast.session.waiting import Waiter
 log = logger(__name__)
 
 _STILL_COMING = 10.0
-"""Seconds: while parts of a large packet come at this pace, what is behind it is not late."""
+"""Seconds: while parts of a large packet come at this pace, what is behind it is not late..."""
+_MUST_HAVE_COME = 30
+"""...up to so many times the time that an answer may take: no packet may come for ever."""
 
 
 def _always() -> bool:
@@ -250,7 +252,9 @@ class Session:
         """When a broker that has not answered by then will not: the packet or its answer is lost,
         however well the link looks."""
         since = min(self._sending.waiting_since, self._subscribing.waiting_since)
-        return max(since + self._settings.answer_timeout, link.receiving_at + _STILL_COMING)
+        patience = self._settings.answer_timeout
+        coming = min(link.receiving_at + _STILL_COMING, since + _MUST_HAVE_COME * patience)
+        return max(since + patience, coming)
 
     def _exchange(self, wait: float) -> None:
         link = self._link

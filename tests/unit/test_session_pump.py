@@ -503,6 +503,18 @@ def test_an_answer_behind_a_large_message_that_still_comes_in_is_not_late(stage:
     assert stage.owner.next(Lost).unacknowledged == ("a",)
 
 
+def test_a_packet_that_comes_in_for_ever_does_not_hold_up_an_answer_for_ever(stage: Stage) -> None:
+    link = stage.up()
+    stage.session.publish(message("a"), "a")
+    stage.poll()
+    begun = stage.clock.now
+    while not stage.owner.of(Lost):
+        stage.clock.now += 9
+        link.received_a_part_at = stage.clock.now
+        stage.poll()
+        assert stage.clock.now < begun + 2 * 3600
+
+
 def test_a_link_without_anything_to_answer_stays(stage: Stage) -> None:
     link = stage.up()
     stage.session.publish(message("a"), "a")
