@@ -36,6 +36,7 @@ from nodecast.session.events import (
 )
 from nodecast.session.limits import Sign
 from nodecast.session.link import Answered, Connect, Ended, Granted, Happening, Link, Opened
+from nodecast.session.patience import answer_due
 from nodecast.session.reconnect import Reconnect
 from nodecast.session.sending import Sending
 from nodecast.session.settings import MqttSettings
@@ -43,11 +44,6 @@ from nodecast.session.subscribing import Subscribing
 from nodecast.session.waiting import Waiter
 
 log = logger(__name__)
-
-_STILL_COMING = 10.0
-"""Seconds: while parts of a large packet come at this pace, what is behind it is not late..."""
-_MUST_HAVE_COME = 30
-"""...up to so many times the time that an answer may take: no packet may come for ever."""
 
 
 def _always() -> bool:
@@ -249,12 +245,8 @@ class Session:
         return self._opened_at + self._settings.connect_timeout
 
     def _answer_due(self, link: Link) -> float:
-        """When a broker that has not answered by then will not: the packet or its answer is lost,
-        however well the link looks."""
         since = min(self._sending.waiting_since, self._subscribing.waiting_since)
-        patience = self._settings.answer_timeout
-        coming = min(link.receiving_at + _STILL_COMING, since + _MUST_HAVE_COME * patience)
-        return max(since + patience, coming)
+        return answer_due(since, self._settings.answer_timeout, link.receiving_at)
 
     def _exchange(self, wait: float) -> None:
         link = self._link
