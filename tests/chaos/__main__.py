@@ -12,14 +12,17 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import signal
 import sys
 import tempfile
 from pathlib import Path
 
 from tests.chaos import settings
-from tests.chaos.plan import SOURCES, Plan, make_plan, source_of
-from tests.chaos.run import Outcome, Run
+from tests.chaos.plan import AGENTS, BRIDGES, SOURCES, Plan, make_plan, source_of
+from tests.chaos.run import Run
 from tests.chaos.told import failure, success
+
+EXIT_TERMINATED = 128 + signal.SIGTERM
 
 
 def main(arguments: list[str]) -> int:
@@ -31,13 +34,15 @@ def main(arguments: list[str]) -> int:
     if chosen.plan:
         print(*plan.steps, sep="\n")
         return 0
-    print(command, *settings.described(), sep="\n", flush=True)
+    print(command, _processes(plan), *settings.described(), sep="\n", flush=True)
     root = Path(chosen.keep or tempfile.mkdtemp(prefix="nodecast-chaos-"))
     root.mkdir(parents=True, exist_ok=True)
     if any(root.iterdir()):
         print(f"{root} is not empty: give a new directory to --keep", file=sys.stderr)
         return 64
-    outcome = _play(plan, root)
+    # Whoever ends this run ends its processes too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(EXIT_TERMINATED))
+    outcome = Run(plan, root, lambda line: print(line, flush=True)).play()
     if outcome.wrong:
         print(*failure(outcome, root, command), sep="\n")
         return 1
@@ -47,14 +52,9 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _play(plan: Plan, root: Path) -> Outcome:
-    run = Run(plan, root, lambda line: print(line, flush=True))
-    try:
-        return run.play()
-    except AssertionError as error:
-        # A wait that had no end: a process that does not start, or does not stop.
-        run.outcome.wrong.insert(0, f"the run was given up: {error}")
-        return run.outcome
+def _processes(plan: Plan) -> str:
+    chosen_by = "a Lease" if plan.lease else "the ledger"
+    return f"Mosquitto, {', '.join(BRIDGES)} (one in charge by {chosen_by}), {', '.join(AGENTS)}"
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -33,8 +33,8 @@ class Host:
         self.wanted = False
         self.frozen = False
         self.starts: list[float] = []
-        self.endings: list[int] = []
-        """Exit codes of all ends but kills."""
+        self.stopped: list[int] = []
+        """Exit codes of those that were asked to stop."""
 
     def start(self) -> None:
         self.wanted = True
@@ -57,7 +57,7 @@ class Host:
     def finish(self) -> None:
         """Wait until it has ended, where it was asked to."""
         if not self.wanted and self.process.running:
-            self.endings.append(self.process.wait(STOP_WITHIN))
+            self.stopped.append(self.process.wait(STOP_WITHIN))
 
     def freeze(self) -> None:
         if self.process.running:
@@ -74,7 +74,6 @@ class Host:
         if not self.wanted or self.process.running:
             return None
         code = self.process.wait(1)
-        self.endings.append(code)
         self.wanted = False
         if code != SUPERSEDED:
             self.start()

@@ -79,14 +79,14 @@ class Run:
             processes.broker.start()
             self._recorder = Recorder(processes.broker.port)
             self._faults = Faults(processes, self._source, self._trees, self._recorder)
-            try:
-                with self._trees:
-                    self._begin()
-                    self._go_on()
-                    self._calm_down()
-                    self._converge()
-            finally:
-                self._recorder.close()
+            with self._recorder, self._trees:
+                self._begin()
+                self._go_on()
+                self._calm_down()
+                self._converge()
+        except AssertionError as error:
+            # A wait without an end: a process that does not start, or does not stop.
+            self.outcome.wrong.append(f"the run was given up: {error}")
         finally:
             processes.end()
             self._source.close()
@@ -236,6 +236,13 @@ class Run:
             outcome.wrong.append(f"the watch of the trees failed: {self._trees.failed!r}")
         for host in processes.hosts:
             outcome.starts[host.name] = len(host.starts)
+            # A bridge may find another one in charge just when it is asked to stop.
+            right = {0, SUPERSEDED} if host in processes.bridges else {0}
+            outcome.wrong += [
+                f"{host.name} was asked to stop, exit code {code}"
+                for code in host.stopped
+                if code not in right
+            ]
             if _TRACEBACK.search(host.process.log):
                 outcome.wrong.append(f"{host.name}: a traceback is in its log")
         outcome.messages = self._recorder.counts

@@ -30,7 +30,7 @@ _NONE = Version(0, 0)
 
 
 class Recorder:
-    """Listens until it is closed. `wrong` holds what must not have been."""
+    """Listens; a context manager. `wrong` holds what must not have been."""
 
     def __init__(self, port: int) -> None:
         self.counts: Counter[str] = Counter()
@@ -64,7 +64,10 @@ class Recorder:
         client.loop_start()
         return client
 
-    def close(self) -> None:
+    def __enter__(self) -> Recorder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self._client.disconnect()
         self._client.loop_stop()
 
