@@ -9,6 +9,7 @@ _MQTT: Mapping[str, object] = {
     "mqtt.reconnect_min": 0.1,
     "mqtt.reconnect_max": 1,
     "mqtt.connect_timeout": 3,
+    "mqtt.answer_timeout": 6,
     "mqtt.drain": 2,
 }
 GUARD_NUMBER = 6
