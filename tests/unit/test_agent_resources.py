@@ -578,6 +578,21 @@ def test_e4_a_bad_record_is_set_aside_and_got_again(device: Device) -> None:
     assert kept == [(A,), ("no key",)]
 
 
+def test_e4_a_bad_record_whose_file_is_lost_too_comes_again(device: Device) -> None:
+    wire = snapshot((5, 1), [resource(A), resource(B)])
+    device.receive(wire)
+    device.kill()
+    with sqlite3.connect(device.state / "agent.db") as db:
+        db.execute("UPDATE resources SET body = ? WHERE key = ?", (b'{"broken', A))
+    db.close()
+    (device.tree / f"{A}.json").unlink()
+    device.start()
+    assert device.values == {B: 1}
+    assert device.agent.incomplete
+    device.receive(wire, retained=True)
+    assert device.values == {A: 1, B: 1}
+
+
 def test_e10_names_that_collide_when_joined_are_kept_apart(device: Device) -> None:
     long = "a" * 253
     keys = [
