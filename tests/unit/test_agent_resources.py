@@ -593,6 +593,21 @@ def test_e4_a_bad_record_whose_file_is_lost_too_comes_again(device: Device) -> N
     assert device.values == {A: 1, B: 1}
 
 
+def test_e4_a_record_with_a_flipped_bit_that_still_reads_is_set_aside(device: Device) -> None:
+    wire = snapshot((5, 1), [resource(A, 1), resource(B)])
+    device.receive(wire)
+    device.kill()
+    with sqlite3.connect(device.state / "agent.db") as db:
+        flipped = resource(A, 1).replace(b'"value":1', b'"value":3')
+        assert db.execute("UPDATE resources SET body = ? WHERE key = ?", (flipped, A)).rowcount
+    db.close()
+    (device.tree / f"{A}.json").unlink()
+    device.start()
+    assert device.values == {B: 1}
+    device.receive(wire, retained=True)
+    assert device.values == {A: 1, B: 1}
+
+
 def test_e10_names_that_collide_when_joined_are_kept_apart(device: Device) -> None:
     long = "a" * 253
     keys = [
