@@ -8,8 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from nodecast.messages import encode
+from tests.support.fleet import Look
 from tests.support.objects import dataset
 from tests.support.rivals import (
     ClusterWorld,
@@ -127,3 +130,25 @@ def test_a_silent_api_server_keeps_no_bridge_in_charge_and_each_term_is_an_epoch
     check_order(words)
     assert {word.instance for word in words} == {serving}
     assert world.check_lists(words) >= 2
+
+
+def test_with_the_lease_held_another_instance_in_the_ledger_means_the_next_epoch(
+    world: ClusterWorld,
+) -> None:
+    world.put(dataset("d", "edge0"))
+    rival = world.rivals[0]
+    rival.start()
+    serving = world.serving()
+    ledger = Look(world.witness).ledger()
+    assert ledger is not None
+    forged = msgspec.structs.replace(ledger, instance="another", epoch=ledger.epoch + 1000)
+    world.witness.publish("bridge/default/nodes", encode(forged))
+    eventually(
+        lambda: any(w.node and w.epoch == forged.epoch + 1 for w in world.said()),
+        60,
+        what="a snapshot of the next epoch",
+    )
+    world.disks_become_right()
+    assert rival.logged("the next epoch is taken") == 1
+    assert world.witness.online() == serving
+    assert rival.running

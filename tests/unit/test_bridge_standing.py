@@ -58,6 +58,7 @@ def test_an_instance_that_stands_by_approves_nothing(standing: Standing) -> None
     ("stage", "charge", "phase"),
     [
         ("listing", ChargePhase.OFFLINE, "listing"),
+        ("standing by", ChargePhase.OFFLINE, "standing by"),
         ("connecting", ChargePhase.OFFLINE, "connecting"),
         ("connecting", ChargePhase.READING, "taking charge"),
         ("connecting", ChargePhase.LISTING, "taking charge"),

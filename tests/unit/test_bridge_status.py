@@ -27,6 +27,7 @@ def offline(failure: str | None) -> BrokerStatus:
     [
         (status(phase="starting"), "asking what the source is"),
         (status(phase="listing"), "waiting for the first lists of the source"),
+        (status(phase="standing by"), "standing by: not the holder of the lease"),
         (status(phase="connecting", broker=offline(None)), "not connected to the broker"),
         (status(phase="connecting", broker=offline("no")), "not connected to the broker: no"),
         (
