@@ -41,8 +41,8 @@ def _open(_: Path) -> Reader:
             sent = 0
             for _ in range(_READS):
                 sent += _some(broker, data[sent:])
-                if sent == len(data):
-                    broker.close()
+                if sent == len(data):  # closed, it would take back what was not read yet
+                    _finish(broker)
                 link.read()
                 if _ended(link):
                     break
@@ -62,6 +62,13 @@ def _some(broker: socket.socket, data: bytes) -> int:
         return 0
     except OSError:
         return len(data)
+
+
+def _finish(broker: socket.socket) -> None:
+    try:
+        broker.shutdown(socket.SHUT_WR)
+    except OSError:
+        pass  # the other side was first
 
 
 def _ended(link: Connection) -> bool:
