@@ -219,7 +219,7 @@ class Session:
             self._end("no CONNACK in time: is it an MQTT broker?", Sign.UNRELATED)
 
     def _connect(self, now: float) -> None:
-        outcome = self._connector.take()
+        outcome = self._connector.take(now)
         if isinstance(outcome, SessionError):
             self._sending.unreachable()
             self._reconnect.failed(str(outcome), now)
@@ -231,15 +231,16 @@ class Session:
             self._opened_at = now
             self._waiter.watch(outcome.fd)
         elif now >= self._reconnect.due and not self._connector.busy and self._permit():
-            self._connector.start(self._will())
+            self._connector.start(self._will(), now)
 
     def _next_due(self, now: float) -> float:
         """The time at which there is something to do without any event."""
         if self._events or self._lost is not None:
             return now
         if self._link is None:
-            idle = self._connector.busy or not self._permit()
-            return float("inf") if idle else self._reconnect.due
+            if self._connector.busy:
+                return self._connector.overdue_at
+            return self._reconnect.due if self._permit() else float("inf")
         if self._up:
             return min(now + self._link.tick_in(), self._answer_due(self._link))
         return self._opened_at + self._settings.connect_timeout

@@ -7,6 +7,7 @@ import random
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -428,6 +429,71 @@ def test_a_link_that_comes_after_close_is_dropped() -> None:
         if thread.name == "mqtt-connect":
             thread.join(10)
     assert link.dropped
+
+
+class Resolver:
+    """Attempts to connect stand still in it until it is woken."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.awake = threading.Event()
+        self.attempts = 0
+        self.stage = stage
+        self._connect = stage.network.connect
+        stage.network.connect = self.connect  # type: ignore[method-assign]
+        stage.session._connector._connect = self.connect
+
+    def connect(self, *arguments: Any) -> FakeLink:
+        self.attempts += 1
+        if not self.awake.is_set():
+            self.awake.wait()
+        return self._connect(*arguments)
+
+    def hang_once(self) -> None:
+        """The next attempt begins, and is given up."""
+        before = self.attempts
+        self.stage.clock.now += 1000
+        self.stage.owner.until(lambda: self.attempts > before)
+        self.stage.clock.now += 1000
+        self.stage.poll()
+
+
+@pytest.fixture
+def resolver(stage: Stage) -> Iterator[Resolver]:
+    made = Resolver(stage)
+    yield made
+    made.awake.set()
+
+
+def test_an_attempt_that_hangs_is_left_behind_and_another_one_succeeds(
+    stage: Stage, resolver: Resolver
+) -> None:
+    late, good = stage.network.link(), stage.network.link()
+    late.accept()
+    good.accept()
+    resolver.hang_once()
+    assert stage.session.failure is not None
+    assert "an attempt to connect hangs, for 160 s by now" in stage.session.failure
+    resolver.awake.set()
+    eventually(lambda: len(stage.network.wills) == 1, what="the one that hung has its link")
+    eventually(lambda: late.dropped, what="nobody wants it any more")
+    stage.clock.now += 1000
+    stage.owner.until(lambda: stage.session.connected)
+    assert not good.dropped
+
+
+def test_an_attempt_has_its_time(stage: Stage, resolver: Resolver) -> None:
+    stage.clock.now += 1000
+    stage.owner.until(lambda: resolver.attempts == 1)
+    stage.clock.now += 159
+    stage.poll()
+    assert stage.session.failure is None
+
+
+def test_where_every_attempt_hangs_the_process_starts_anew(resolver: Resolver) -> None:
+    for _ in range(5):
+        resolver.hang_once()
+    with pytest.raises(ThreadDied, match="6 attempts to connect hang"):
+        resolver.hang_once()
 
 
 def test_the_will_is_asked_before_each_connection(stage: Stage) -> None:
