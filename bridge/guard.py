@@ -108,6 +108,13 @@ class KindGuard:
             self._before = None
         return self._before is not None
 
+    def burst(self, placed: int, now: float) -> float:
+        """When the last object departed, if too many did within the window; else never."""
+        lately = self.lately(now)
+        if not self._policy.too_many(placed + lately, lately):
+            return -math.inf
+        return next(reversed(self._departed.values()))
+
     def guarded(self, placed: int) -> Guarded | None:
         """How many are missing of how many, while the guard holds the kind."""
         if self._before is None:

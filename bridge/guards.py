@@ -5,7 +5,7 @@ Pure: time comes in as monotonic seconds. Beside each kind for itself (`bridge.g
 - all kinds count together, too, by the same numbers. If so much of everything is missing, each kind
   of which anything is missing is guarded, and approved, for itself, until so much is back;
 - while any kind is guarded, and held a while longer because it was, those that lost something
-  within the window before or after it tripped are held along with it. They need no approval.
+  within the window before or after that are held along with it. They need no approval.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Guards:
         self._kinds: dict[KindName, KindGuard] = {}
         self._counted = 0
         self._together: _Together | None = None
-        self._tripped_at = -math.inf
+        self._lost_at = -math.inf  # when guarded kinds lost too much last
         self._tripped: set[KindName] = set()
         self._along = _NONE
 
@@ -69,8 +69,10 @@ class Guards:
             guard.judge(self._placed(kind), now)
         guarded = frozenset(self.guarded)
         if guarded - before:
-            self._tripped_at = now
-            self._tripped |= guarded
+            self._lost_at = now
+        for kind in guarded & before:
+            self._lost_at = max(self._lost_at, self._kinds[kind].burst(self._placed(kind), now))
+        self._tripped |= guarded
         if guarded and self._lately(now):
             self._along |= lost
         self._along &= lost
@@ -94,7 +96,7 @@ class Guards:
             before = self._too_many_together(now)
             if before is None:
                 return
-            self._together, self._tripped_at = _Together(before), now
+            self._together, self._lost_at = _Together(before), now
         elif not self._policy.too_many(together.before, missing + together.let_go):
             self._together = None
             for guard in self._kinds.values():
@@ -114,4 +116,4 @@ class Guards:
 
     def _lately(self, now: float) -> bool:
         """Whether what is lost now may still be of the mistake that tripped the guard last."""
-        return now <= self._tripped_at + self._policy.window
+        return now <= self._lost_at + self._policy.window

@@ -40,7 +40,7 @@ class KindState:
     approved: bool = False  # its absence from the server is meant
     answered_at: float = -math.inf
     listed_at: float = -math.inf
-    lost_at: float = -math.inf
+    lost_at: float = -math.inf  # when an object went, or came back, last
     glimpsed: bool = False  # a cause came, and may have gone, since the last update
     caused: bool = False  # there is a cause of its own to hold it
     cause_at: float = -math.inf  # when one was seen last, or seen gone
@@ -58,6 +58,10 @@ class KindState:
     def in_doubt(self) -> bool:
         """Whether what was there before still counts."""
         return self.held or self.waiting_since is not None
+
+    def came_back(self, now: float) -> None:
+        """An object came back: others may follow, one by one."""
+        self.lost_at = now
 
 
 class Holding:
@@ -110,7 +114,7 @@ class Holding:
         for key in delta.arrived:
             view = self._kinds[kind_of(key)]
             if view.guard.arrived(key):
-                view.lost_at = now  # others may follow it, one by one
+                view.came_back(now)
         if self._charged_at is None:
             for view in self._kinds.values():
                 view.guard.forget(now)
@@ -275,6 +279,8 @@ class Holding:
     def _await_second_list(self, kind: KindName, view: KindState, now: float) -> None:
         empty = view.ruled and view.status is KindStatus.OK and not self._catalog.count(kind)
         if not empty:
+            if view.waiting_since is not None:
+                view.came_back(now)
             view.empty_since = view.waiting_since = None
             return
         if view.empty_since is None:

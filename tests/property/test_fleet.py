@@ -20,6 +20,8 @@ SCRIPT_SEEDS = range(30)
 OFTEN_NEEDED = (
     "ahead",
     "empty wait",
+    "guard",
+    "guard together",
     "held dependents",
     "held kinds",
     "ledger counts",

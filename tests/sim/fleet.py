@@ -146,7 +146,7 @@ class Fleet:
                     kinds = _kinds(fault.pick // 2)
                     noticed = fault.what is What.GAP
                     process.gap(kinds, fault.between(1, 15), noticed=noticed)
-            case What.CRD if not self._silent_now and self.sim.now < FAULTS_END - 10:
+            case What.CRD if not self._silent_now:
                 accidents.crd_removed(_kinds(fault.pick), self._rng)
             case What.EMPTIED if not self._silent_now:
                 accidents.deleted(_kinds(fault.pick), self._rng)

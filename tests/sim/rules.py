@@ -19,9 +19,9 @@ import bridge.holding
 from agent.intake import Accept, decide
 from agent.store.resources import ResourceStore
 from bridge.charge import Charge
-from bridge.guard import Counts, KindGuard
+from bridge.guard import Counts
 from bridge.guards import Guards
-from bridge.holding import Holding
+from bridge.holding import Holding, KindState
 from bridge.placement import Rules
 from bridge.publisher import Publisher
 from bridge.reports import Judgement, Reports, judge
@@ -30,8 +30,6 @@ from bridge.tokens import SnapshotToken
 
 _accept = ResourceStore.accept
 _take_charge = Holding.take_charge
-_arrived = KindGuard.arrived
-_doubts = Settle._doubts
 
 
 def _never(*_: object, **__: object) -> bool:
@@ -56,18 +54,8 @@ def _take_charge_sure(holding: Holding, counts: object, now: float) -> None:
     _take_charge(holding, Counts({"Dataset.sim": 0}), now)
 
 
-def _arrived_unsaid(guard: Any, key: Any) -> bool:
-    _arrived(guard, key)
-    return False
-
-
 def _take_charge_guessing(holding: Holding, counts: Counts | None, now: float) -> None:
     _take_charge(holding, counts if counts and counts.sure else None, now)
-
-
-def _doubts_of_keys(settle: Any, keys: Any, opened: Any, *, held: bool) -> Any:
-    del held
-    return _doubts(settle, keys, opened, held=False)
 
 
 def _forget_lost(publisher: Any, tokens: Iterable[object]) -> None:
@@ -97,16 +85,12 @@ _PATCHES: dict[str, list[tuple[Any, str, Callable[[], Any]]]] = {
     "ledger counts": [(Holding, "take_charge", lambda: _take_charge_sure)],
     # however much goes, it goes
     "guard": [(Guards, "judge", lambda: _nothing)],
-    # a kind that is guarded is so alone
-    "guard along": [(Guards, "along", lambda: _nothing)],
     # no more is guarded than what is too much of one kind
     "guard together": [(Guards, "_too_many_together", lambda: lambda *_: None)],
     # objects that come back do not show that others may follow
-    "returns": [(KindGuard, "arrived", lambda: _arrived_unsaid)],
+    "returns": [(KindState, "came_back", lambda: _nothing)],
     # counts that may be too small count for nothing
     "at least": [(Holding, "take_charge", lambda: _take_charge_guessing)],
-    # a kind that is held no more is believed as it looks
-    "opened": [(Settle, "_doubts", lambda: _doubts_of_keys)],
     # after a reconnection, nothing is published again
     "mark": [(Charge, "mark", lambda: math.inf)],
     # the nodes of the ledger are not served unless they have something

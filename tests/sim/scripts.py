@@ -42,6 +42,14 @@ _SCRIPTS: Mapping[str, tuple[Fault, ...]] = {
             *(Fault(at + 1, What.WIPE_STORE, node, 0) for node in range(3)),
         )
     ),
+    # All objects go while a bridge without a ledger still holds everything, and the next bridge
+    # hears of no node before its own hold is over.
+    "at least": (
+        *(Fault(5.9, What.AGENT_AWAY, node, 0) for node in range(3)),
+        Fault(6, What.EMPTIED, 28, 0),
+    ),
+    # A CRD is removed and there again before anybody saw that it was missing.
+    "returns": (Fault(237.5, What.CRD, 0, 0),),
     # The bridge's link dies again and again with snapshots on it.
     "lost in flight": tuple(Fault(20 + 20 * n, What.CUT, _BRIDGE_LINK, 1) for n in range(11)),
 }
