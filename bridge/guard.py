@@ -127,7 +127,10 @@ class KindGuard:
 
     def lately(self, now: float) -> int:
         """How many departed within the window: a kind in doubt remembers more."""
-        since = now - self._policy.window
+        return self.departed_since(now - self._policy.window)
+
+    def departed_since(self, since: float) -> int:
+        """How many departed after that second."""
         return sum(1 for _ in takewhile(lambda at: at > since, reversed(self._departed.values())))
 
     def count(self, placed: int) -> int:

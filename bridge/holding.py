@@ -27,6 +27,8 @@ from nodecast.errors import InvalidName, NothingToApprove, UnknownKind
 from nodecast.names import KindName, ResourceKey, kind_of, parse_kind
 
 EMPTY_WAIT = 5.0
+DEAR = 100
+"""Objects in a list for each one that is lost: where there are more, the list costs too much."""
 
 
 @dataclass(slots=True)
@@ -256,6 +258,10 @@ class Holding:
     def guarded(self) -> Mapping[KindName, Guarded]:
         """The kinds that the removal guard holds, and what is missing of them."""
         return self._guards.guarded
+
+    def lost_much(self, kind: KindName, since: float) -> bool:
+        """Whether a kind has lost more since then than one of `DEAR` objects placed."""
+        return self._kinds[kind].guard.departed_since(since) * DEAR > self._catalog.placed(kind)
 
     @property
     def vanished(self) -> dict[KindName, int]:

@@ -272,9 +272,9 @@ class Publisher:
                 self._send(node, state, now, port)
             return
         verdict = self._settle.judge(state.leaving, old, content, now)
-        for kind in verdict.lists:
+        for kind, listed_after in verdict.lists.items():
             after = self.lists_wanted.get(kind, -math.inf)
-            self.lists_wanted[kind] = max(after, verdict.listed_after)
+            self.lists_wanted[kind] = max(after, listed_after)
         if not verdict.go:
             if verdict.at < math.inf:
                 self._wakes.set(node, verdict.at)

@@ -3,15 +3,20 @@
 Pure: time comes in as monotonic seconds. Kinds arrive in any order, and one watch may be silent: an
 object may look as if it left a node while the news of what keeps it there is still under way. So a
 removal waits until its kind has lost nothing for `settle` seconds (`settle_max` at most), until no
-kind that it depends on awaits a second list, and, where the object itself is still there and its
-kind is placed through others, until those kinds were listed after the loss was seen.
+kind that it depends on awaits a second list, and, where that is in doubt, until the kinds concerned
+were listed after the loss was seen:
+
+- an object that is still there, of a kind that is placed through others, may be kept through them;
+- of a kind that was held till now, the bridge may know what was true when the hold began;
+- an object that is gone may be the first of many, and the watch that told of it broken since. So
+  its kind is listed while it settles, unless that costs too much beside what the kind lost.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from bridge.catalog import Catalog
 from bridge.contents import Content
@@ -20,17 +25,15 @@ from bridge.placement import Rules
 from bridge.sources.events import KindStatus
 from nodecast.names import KindName, ResourceKey, kind_of
 
-_NO_KINDS: frozenset[KindName] = frozenset()
-
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`go`, or else: look again at `at` (inf: after the next list), with `lists` asked for."""
+    """`go`, or else: look again at `at` (inf: after the next list). `lists`: those that must be
+    asked for, at these seconds or later."""
 
     go: bool
     at: float = math.inf
-    lists: frozenset[KindName] = _NO_KINDS
-    listed_after: float = -math.inf
+    lists: Mapping[KindName, float] = field(default_factory=dict)
 
 
 GO = Verdict(True)
@@ -83,9 +86,9 @@ class Settle:
         leaving.doubts = doubts
         if kinds & self._holding.waiting:
             return Verdict(False)
-        lists = self._lists_needed(leaving)
+        lists = self._lists_needed(leaving, keys, now)
         if lists:
-            return Verdict(False, math.inf, lists, leaving.doubted_since)
+            return Verdict(False, math.inf, lists)
         due = self._due(leaving.since, kinds)
         if now < due:
             return Verdict(False, due)
@@ -112,15 +115,25 @@ class Settle:
         )
         return frozenset((*dependents, *(opened if held else ())))
 
-    def _lists_needed(self, leaving: Leaving) -> frozenset[KindName]:
-        """The kinds concerned that were not listed since the doubt came up."""
-        kinds = {kind_of(ResourceKey(each)) for each in leaving.doubts}
-        concerned = kinds.union(*(self._rules.depends_on(kind) for kind in kinds))
-        views = {kind: self._holding.view(kind) for kind in concerned}
-        return frozenset(
-            kind
+    def _lists_needed(
+        self, leaving: Leaving, keys: Iterable[ResourceKey], now: float
+    ) -> dict[KindName, float]:
+        """The kinds concerned that were not listed late enough, and when they must be."""
+        doubted = {kind_of(ResourceKey(each)) for each in leaving.doubts}
+        concerned = doubted.union(*(self._rules.depends_on(kind) for kind in doubted))
+        after = dict.fromkeys(concerned, leaving.doubted_since)
+        for kind in {kind_of(key) for key in keys if self._catalog.get(key) is None}:
+            if self._holding.lost_much(kind, now - self._settle_max):
+                after[kind] = max(after.get(kind, -math.inf), self._settling(leaving, kind))
+        views = {kind: self._holding.view(kind) for kind in after}
+        return {
+            kind: after[kind]
             for kind, view in views.items()
-            if view.ruled
-            and view.status is KindStatus.OK
-            and view.listed_at < leaving.doubted_since
-        )
+            if view.ruled and view.status is KindStatus.OK and view.listed_at < after[kind]
+        }
+
+    def _settling(self, leaving: Leaving, kind: KindName) -> float:
+        """When half the time is over that a loss of a kind settles: a list has the other half."""
+        assert leaving.since is not None, "something is about to leave"
+        lost_at = self._holding.view(kind).lost_at
+        return min(lost_at + self._settle / 2, leaving.since + self._settle_max)

@@ -6,8 +6,16 @@ import math
 
 import pytest
 
+from bridge.holding import DEAR
 from bridge.sources.events import KindStatus
 from tests.support.core import ALONE, OWNER, PART, Core, key, names, record
+
+
+@pytest.fixture(autouse=True)
+def dear_lists(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A list costs too much for an object that is gone, but in the tests that are about that."""
+    if "cheap" not in request.node.name:
+        monkeypatch.setattr("bridge.holding.DEAR", 0)
 
 
 def serving(*records: object) -> Core:
@@ -318,3 +326,48 @@ def test_a_move_reaches_the_new_node_at_once_and_leaves_the_old_one_later() -> N
     core.after(1)
     assert sent(core) == [[]]
     assert core.catalog.nodes_of(key("Alone/a")) == {"m"}
+
+
+# -- an object that is gone, where a list is cheap
+
+
+def test_cheap_list_is_made_while_a_removal_settles_and_delays_it_no_longer() -> None:
+    core = serving(record("Alone/a", "n"), record("Alone/b", "n"))
+    core.remove("Alone/a")
+    assert sent(core) == []
+    assert core.publisher.lists_wanted == {ALONE: core.now + 0.5}
+    core.after(0.5)
+    core.listed(ALONE)
+    assert sent(core) == []
+    core.after(0.5)
+    assert sent(core) == [["Alone/b"]]
+
+
+def test_without_the_cheap_list_nothing_that_is_gone_leaves_its_node() -> None:
+    core = serving(record("Alone/a", "n"), record("Alone/b", "n"))
+    core.remove("Alone/a")
+    sent(core)
+    core.after(0.4)
+    core.listed(ALONE)
+    sent(core)
+    core.after(3600)
+    assert sent(core) == []
+
+
+def test_a_cheap_list_is_not_wanted_of_a_kind_of_which_there_is_much() -> None:
+    many = [record(f"Alone/{number}", "m") for number in range(DEAR)]
+    core = serving(record("Alone/a", "n"), record("Alone/b", "n"), *many)
+    core.remove("Alone/a")
+    sent(core)
+    core.after(1)
+    assert sent(core) == [["Alone/b"]]
+
+
+def test_a_kind_that_never_rests_delays_a_removal_no_longer_where_lists_are_cheap() -> None:
+    core = serving(*(record(f"Alone/{number:02}", "n") for number in range(40)))
+    for number in range(20):
+        core.remove(f"Alone/{number:02}")
+        assert sent(core) == [], number
+        core.after(0.5)
+        core.listed(ALONE)
+    assert sent(core) == [[f"Alone/{number}" for number in range(20, 40)]]
