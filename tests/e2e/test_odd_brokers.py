@@ -105,9 +105,11 @@ def test_b3_a_broker_whose_quota_is_exceeded_is_asked_ever_more_seldom_until_it_
     odd.reply = full
     for process in (fleet.bridge, *fleet.agents.values()):
         process.settings["mqtt.answer_timeout"] = 120
+    fleet.bridge.settings["mqtt.keep_alive"] = 1
     fleet.agents["edge0"].models({"m": "s3://m"})
     _start(fleet)
     eventually(lambda: len(odd.published(SNAPSHOT)) >= 3, 60, what="it is tried a third time")
+    eventually(lambda: len(odd.of(scripted.PINGREQ)) >= 4, 60, what="the bridge is idle between")
     for topic in {each.topic for each in odd.of(scripted.PUBLISH)}:
         assert len(odd.published(topic)) < 30, topic
     assert fleet.bridge.logged("the broker refused a snapshot") == 2  # for each node
