@@ -189,7 +189,9 @@ def test_o6_odd_names_are_carried_or_refused_and_nothing_else_happens(
     assert {each.name for each in found.models} == want.keys()
     for number in range(len(REFUSED)):
         assert f"[{1 + len(ODD) + number}]" in found.config.message
-    assert len(agent.status()["problems"]) == len(REFUSED)
+    eventually(
+        lambda: len(agent.status()["problems"]) == len(REFUSED), 20, what="status shows each"
+    )
     agent.kill()
     agent.start()
     _write(agent, _entry("good", "s3://better"))
@@ -236,8 +238,11 @@ def test_o7_not_read_yet_is_no_empty_set_and_not_ready(
         agent.start({"NOTIFY_SOCKET": str(path)})
         hand.online()
         hand.reported((0, 0))
-        status = agent.status()
-        assert (status["connected"], status["ready"]) == (True, False)
+        status = eventually(
+            lambda: (found := agent.status()).get("connected") and found, 20, what="it is connected"
+        )
+        assert status
+        assert status["ready"] is False
         assert (hand.model_set(), hand.ops()) == (None, [])
         notify.setblocking(False)
         early = []
