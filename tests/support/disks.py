@@ -18,17 +18,26 @@ _BLOCK = bytes(4096)
 
 @contextmanager
 def mounted(target: Path, *arguments: str) -> Iterator[bool]:
-    """`mount <arguments> <target>` for the length of a `with`; False where it is not permitted."""
+    """`mount <arguments> <target>` for the length of a `with`; False where it is not permitted.
+
+    A process of its own takes it away when its input ends: also where the tests are killed.
+    """
     done = subprocess.run(
         ["mount", *arguments, str(target)], capture_output=True, check=False, timeout=30
     )
     if done.returncode != 0:
         yield False
         return
+    keeper = subprocess.Popen(
+        ["sh", "-c", 'read line; exec umount -l "$0"', str(target)],
+        stdin=subprocess.PIPE,
+        start_new_session=True,
+    )
     try:
         yield True
     finally:
-        subprocess.run(["umount", "-l", str(target)], check=True, timeout=30)
+        keeper.communicate(timeout=30)
+        assert keeper.returncode == 0, f"{target} stays mounted"
 
 
 def remount(target: Path, options: str) -> None:
