@@ -161,6 +161,7 @@ class Bridge:
             self._apply(self.catalog.changes(kind, {}), now)
         self.holding.approve(kind)
         self._holding_at = now
+        self.own.book.hurry()  # a restart must not ask again
         self._guard_log.approved(kind, self.catalog)
 
     # -- the session

@@ -50,13 +50,14 @@ class Counts:
 class KindGuard:
     """What was placed of one kind lately, and whether too much of it is missing."""
 
-    __slots__ = ("_before", "_departed", "_policy", "_with_all", "counted")
+    __slots__ = ("_before", "_departed", "_most", "_policy", "_with_all", "counted")
 
     def __init__(self, policy: GuardPolicy) -> None:
         self._policy = policy
         self._departed: dict[ResourceKey, float] = {}  # oldest first
         self._before: int | None = None
         self._with_all = False
+        self._most = 0  # that was missing while it was guarded with all
         self.counted = 0
         """How many the ledger counted, until that is over."""
 
@@ -83,30 +84,44 @@ class KindGuard:
     def approve(self) -> None:
         """What is placed now is what is meant."""
         self._departed.clear()
-        self._before, self._with_all, self.counted = None, False, 0
+        self._before, self._with_all = None, False
+        self._most = self.counted = 0
 
-    def hold_with_all(self, placed: int) -> None:
-        """Too much is missing of all kinds together, and some of it is of this one."""
-        self._with_all = True
-        if self._before is None:
-            self._before = self.count(placed)
+    def judge_with_all(self, placed: int, *, more: bool) -> None:
+        """Too much is missing of all kinds together; `more`: some of it is of this one. It is
+        guarded until most of that is back."""
+        missing = self.missing(placed)
+        self._most = max(self._most, missing)
+        if missing <= self._policy.share * self._most:
+            self._let_go()
+        elif self._before is None and more:
+            self._before, self._with_all = self.count(placed), True
 
     def release_with_all(self) -> None:
-        """That is over: the kind counts for itself again."""
-        self._with_all = False
+        """That is over."""
+        self._most = 0
+        self._let_go()
+
+    def _let_go(self) -> None:
+        if self._with_all:
+            self._before, self._with_all = None, False
 
     # -- what follows
 
-    def judge(self, placed: int, now: float) -> bool:
-        """Whether the guard holds the kind, of which `placed` objects are on nodes now."""
-        if self._before is None:
-            lately = self.lately(now)
-            losses = ((placed + lately, lately), (self.counted, self.counted - placed))
-            tripped = [before for before, lost in losses if self._policy.too_many(before, lost)]
-            self._before = max(tripped, default=None)
-        elif not self._with_all and not self._policy.too_many(self._before, self.missing(placed)):
+    def judge(self, placed: int, now: float) -> None:
+        """Decide anew whether too much of the kind is missing; `placed` objects are on nodes."""
+        lately = self.lately(now)
+        losses = ((placed + lately, lately), (self.counted, self.counted - placed))
+        tripped = [before for before, lost in losses if self._policy.too_many(before, lost)]
+        if tripped and (self._before is None or self._with_all):
+            self._before, self._with_all = max(tripped), False
+        elif self.alone and not self._policy.too_many(self._before or 0, self.missing(placed)):
             self._before = None
-        return self._before is not None
+
+    @property
+    def alone(self) -> bool:
+        """Whether the kind is guarded because of what is missing of itself."""
+        return self._before is not None and not self._with_all
 
     def burst(self, placed: int, now: float) -> float:
         """When the last object departed, if too many did within the window; else never."""

@@ -2,8 +2,9 @@
 
 Pure: time comes in as monotonic seconds. Beside each kind for itself (`bridge.guard`):
 
-- all kinds count together, too, by the same numbers. If so much of everything is missing, each kind
-  of which anything is missing is guarded, and approved, for itself, until so much is back;
+- where no kind is guarded for itself, all count together, by the same numbers. If so much of
+  everything is missing, each kind of which anything is missing is guarded, and approved one by one,
+  until so much is back;
 - while any kind is guarded, and held a while longer because it was, those that lost something
   within the window before or after that are held along with it. They need no approval.
 """
@@ -62,11 +63,16 @@ class Guards:
     def judge(self, now: float) -> frozenset[KindName]:
         """The kinds that are guarded now."""
         before = self.guarded.keys()
-        missing = {k: g.missing(self._placed(k)) for k, g in self._kinds.items()}
-        lost = frozenset(kind for kind, count in missing.items() if count)
-        self._judge_together(sum(missing.values()), lost, now)
         for kind, guard in self._kinds.items():
             guard.judge(self._placed(kind), now)
+        missing = {k: g.missing(self._placed(k)) for k, g in self._kinds.items()}
+        lost = frozenset(kind for kind, count in missing.items() if count)
+        if before and self._burst(now):
+            self._lost_at = now
+        if any(guard.alone for guard in self._kinds.values()):
+            self._part()
+        else:
+            self._judge_together(sum(missing.values()), lost, now)
         guarded = frozenset(self.guarded)
         if guarded - before:
             self._lost_at = now
@@ -98,21 +104,28 @@ class Guards:
                 return
             self._together, self._lost_at = _Together(before), now
         elif not self._policy.too_many(together.before, missing + together.let_go):
-            self._together = None
-            for guard in self._kinds.values():
-                guard.release_with_all()
+            self._part()
             return
-        if self._lately(now):
-            for kind in lost:
-                self._kinds[kind].hold_with_all(self._placed(kind))
+        for kind, guard in self._kinds.items():
+            guard.judge_with_all(self._placed(kind), more=kind in lost and self._lately(now))
+
+    def _part(self) -> None:
+        """No more is too much of all kinds together, or a kind is guarded for itself."""
+        self._together = None
+        for guard in self._kinds.values():
+            guard.release_with_all()
 
     def _too_many_together(self, now: float) -> int | None:
         """Of how many objects too many are missing, if so."""
-        placed = sum(map(self._placed, self._kinds))
-        lately = sum(guard.lately(now) for guard in self._kinds.values())
         gone = sum(max(0, g.counted - self._placed(k)) for k, g in self._kinds.items())
-        losses = ((placed + lately, lately), (self._counted, gone))
-        return max((b for b, lost in losses if self._policy.too_many(b, lost)), default=None)
+        counted = self._counted if self._policy.too_many(self._counted, gone) else 0
+        return max(self._burst(now), counted) or None
+
+    def _burst(self, now: float) -> int:
+        """Of how many objects too many departed within the window; 0: not so many."""
+        lately = sum(guard.lately(now) for guard in self._kinds.values())
+        before = sum(map(self._placed, self._kinds)) + lately
+        return before if self._policy.too_many(before, lately) else 0
 
     def _lately(self, now: float) -> bool:
         """Whether what is lost now may still be of the mistake that tripped the guard last."""

@@ -79,6 +79,10 @@ class LedgerBook:
             self._last = replace(self._last, names=frozenset(), mark=-1)
             self._failures_until = max(self._failures_until, until)
 
+    def hurry(self) -> None:
+        """What moves now must not wait for the period."""
+        self._written_at = -math.inf
+
     def refused(self, until: float) -> None:
         """The broker did not take it: written again at `until`."""
         if self._in_flight is not None:

@@ -140,3 +140,19 @@ def test_a_restart_onto_an_api_server_that_lost_its_cameras_takes_nothing_away(
     create_cameras(bridge.cluster, "shown")
     bridge.should_be(PLACED)
     assert kept(bridge)
+
+
+def test_a_missing_kind_that_is_approved_is_empty_until_it_is_served_again(
+    bridge: ClusterBridge,
+) -> None:
+    cluster = bridge.cluster
+    cluster.group.uninstall("Camera")
+    bridge.says(f"install the CRD cameras.{cluster.group.name}")
+    kind = cluster.kind("Camera")
+    done = run_to_end("nodecast-bridge", "approve", kind)
+    assert done.returncode == 0, done.stderr
+    bridge.should_be({"edge-1": {"Site/s"}})  # the Profile goes with the Camera that carries it
+
+    cluster.group.install("Camera")
+    create_cameras(cluster, "shown")
+    bridge.should_be(PLACED)

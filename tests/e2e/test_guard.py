@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.fleet import Fleet, Mark
 from tests.support.objects import dataset, federated
+from tests.support.process import run_to_end
 from tests.support.wait import eventually
 
 pytestmark = pytest.mark.broker
@@ -94,15 +95,30 @@ def test_e11_a_directory_without_its_files_takes_nothing_away_until_they_are_bac
     assert jobs_untouched(fleet, since)
 
 
-def test_a_kind_that_is_dropped_from_the_settings_stays_until_it_is_approved(fleet: Fleet) -> None:
-    since = marks(fleet)
+def drop_the_kind(fleet: Fleet) -> None:
+    """Restart the bridge with settings that serve another kind only."""
     assert fleet.bridge.stop() == 0
     config = fleet.root / "bridge.toml"
     config.write_text('kinds = ["Dataset.sedna.io"]')
     fleet.bridge.start("--config", str(config))
     fleet.bridge.says(GUARDED, since=fleet.bridge.started_at)
+
+
+def test_a_kind_that_is_dropped_from_the_settings_stays_and_is_served_again(fleet: Fleet) -> None:
+    since = marks(fleet)
+    drop_the_kind(fleet)
     other_removals_arrive(fleet)
     assert fleet.bridge.stop() == 0
     fleet.bridge.start()
     fleet.should_be(ON)
     assert jobs_untouched(fleet, since)
+
+
+def test_a_kind_that_is_dropped_from_the_settings_leaves_once_it_is_approved(fleet: Fleet) -> None:
+    drop_the_kind(fleet)
+    done = run_to_end("nodecast-bridge", "approve", KIND)
+    assert (done.returncode, done.stderr) == (0, "")
+    fleet.should_be({"edge0": [], "edge1": []})
+    assert fleet.bridge.stop() == 0
+    fleet.bridge.start("--config", str(fleet.root / "bridge.toml"))
+    fleet.should_be({"edge0": [], "edge1": []})

@@ -60,7 +60,8 @@ class GuardMachine(RuleBasedStateMachine):
 
     def look(self) -> None:
         """What the bridge does in each turn, and what the model says of it."""
-        held = self.guard.judge(len(self.placed), self.now)
+        self.guard.judge(len(self.placed), self.now)
+        held = self.guard.alone
         if not held:
             self.guard.forget(self.now)
         lately = [key for key, at in self.gone.items() if at > self.now - POLICY.window]

@@ -34,7 +34,7 @@ MOST = 0.85
 
 class Accidents:
     """What is wrong with the source now. `hold`, `guard`: the bridge's settings; `known`:
-    how much the bridge in charge knows to be placed, None without one."""
+    how much of a kind the bridge in charge knows to be placed."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Accidents:
         truth: Truth,
         hold: float,
         guard: GuardPolicy,
-        known: Callable[[], Mapping[KindName, int] | None],
+        known: Callable[[KindName], int],
     ) -> None:
         self._sim = sim
         self._truth = truth
@@ -50,7 +50,6 @@ class Accidents:
         self._guard = guard
         self._known = known
         self._before: Mapping[KindName, int] = {}
-        self._alone: frozenset[KindName] = frozenset()  # the others go along with these
         self._kinds: frozenset[KindName] = frozenset()
         self._removed = False
         self._number = 0
@@ -104,12 +103,12 @@ class Accidents:
         self._truth.show_less(keys)
         self._later(rng.uniform(5, 80), self.end)
 
-    def approved(self, kind: KindName) -> None:
-        """An operator says that what is shown of a kind is meant."""
+    def approved(self, kind: KindName, *, last: bool) -> None:
+        """An operator says that what is shown of a kind is meant; `last`: no other is guarded, so
+        that what goes along with those that were may go."""
         if self.running:
-            accepted = self._truth.accepted | {kind}
-            along = self._truth.guarded if self._alone <= accepted else frozenset()
-            self._truth.accept(accepted | along)
+            along = self._truth.guarded if last else frozenset()
+            self._truth.accept(self._truth.accepted | {kind} | along)
 
     def counted(self, counts: Mapping[str, int]) -> None:
         """A bridge begins that knows no more of what was placed before it than these counts."""
@@ -198,12 +197,14 @@ class Accidents:
         before = self._before = placed_by_kind(wanted)
         left = placed_by_kind({key: each for key, each in wanted.items() if key not in set(takes)})
         lost = {kind: before[kind] - left[kind] for kind in KINDS}
-        known = self._known() or before
-        alone = {k for k in KINDS if known[k] >= before[k] and self._clearly(lost[k], before[k])}
-        all_known = all(known[kind] >= before[kind] for kind in KINDS)
-        if all_known and self._clearly(sum(lost.values()), sum(before.values())):
+        known = {kind for kind in KINDS if self._known(kind) >= before[kind]}
+        alone = {kind for kind in known if self._clearly(lost[kind], before[kind])}
+        if (
+            not alone
+            and known == set(KINDS)
+            and self._clearly(sum(lost.values()), sum(before.values()))
+        ):
             alone = {kind for kind in KINDS if lost[kind]}
-        self._alone = frozenset(alone)
         return frozenset(kind for kind in KINDS if lost[kind]) if alone else frozenset()
 
     def _clearly(self, lost: int, before: int) -> bool:

@@ -15,7 +15,7 @@ its objects are back before it is missing.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -246,11 +246,10 @@ class Fleet:
         processes = [host.process for host in self._hosts]
         return next((p for p in processes if p is not None and p.in_charge), None)
 
-    def _known(self) -> Mapping[KindName, int] | None:
-        """How many objects of each kind the bridge in charge knows to be placed; None: there is
-        none in charge."""
+    def _known(self, kind: KindName) -> int:
+        """How many objects of a kind the bridge in charge knows to be placed."""
         process = self._bridge()
-        return {kind: process.core.catalog.placed(kind) for kind in KINDS} if process else None
+        return process.core.catalog.placed(kind) if process else 0
 
     def _retained(self, node: NodeName) -> Snapshot | None:
         message = self._broker.retained.get(TOPICS.resources(node))

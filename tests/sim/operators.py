@@ -49,8 +49,8 @@ class Operator:
         for kind in KINDS:
             chance = self._chance if self._sim.now < self._until else 1.0
             if self._rng.random() < chance and self._to_approve(process, kind):
-                self._accidents.approved(kind)
                 process.approve(kind)
+                self._accidents.approved(kind, last=not process.core.holding.guarded)
 
     def _to_approve(self, process: BridgeProcess, kind: KindName) -> bool:
         core = process.core

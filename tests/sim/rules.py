@@ -72,7 +72,10 @@ def _orders_by_arrival(held: Any, snapshot: Any, *, retained: bool) -> Any:
 
 _PATCHES: dict[str, list[tuple[Any, str, Callable[[], Any]]]] = {
     # a removal goes out at once
-    "settle": [(Settle, "_due", lambda: lambda *_: -math.inf)],
+    "settle": [
+        (Settle, "_due", lambda: lambda *_: -math.inf),
+        (Settle, "_settling", lambda: lambda *_: -math.inf),
+    ],
     # what leaves through another kind leaves without a list
     "lists": [(Settle, "_lists_needed", lambda: _nothing)],
     # a kind that has become empty is believed

@@ -114,4 +114,5 @@ def test_a_guard_that_is_off_holds_nothing() -> None:
     guard = KindGuard(GuardPolicy(enabled=False))
     for each in many(20):
         guard.departed(key(each), 0.0)
-    assert not guard.judge(0, 0.0)
+    guard.judge(0, 0.0)
+    assert guard.guarded(0) is None

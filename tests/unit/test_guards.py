@@ -90,6 +90,17 @@ def test_it_is_over_once_so_much_is_back_and_then_the_hold(core: Core) -> None:
     assert core.holding.held == ()
 
 
+def test_a_kind_of_which_most_is_back_is_let_go_though_others_were_approved(core: Core) -> None:
+    remove(core, *FEW[:12])
+    core.holding.approve(PART)
+    put(core, *FEW[:2])
+    assert core.holding.guarded == {OWNER: Guarded(6, 4)}
+    put(core, FEW[2])
+    assert core.holding.guarded == {}
+    core.after(0)
+    assert core.holding.guarded == {}
+
+
 def test_a_restart_is_guarded_by_all_that_the_ledger_counts() -> None:
     core = Core()
     put(core, *FEW[10:])
@@ -143,6 +154,18 @@ def test_a_kind_that_lost_nothing_at_that_time_is_not_held_along(owned: Core) ->
     owned.after(WINDOW + 0.1)
     remove(owned, "Alone/0")
     assert owned.holding.held == (OWNER, PART)
+
+
+def test_what_goes_with_a_second_burst_of_a_guarded_kind_is_held_along_too(core: Core) -> None:
+    first, second = ([f"Owner/{x}{n}" for n in range(14)] for x in ("first", "second"))
+    put(core, *first)
+    core.after(WINDOW)
+    remove(core, *first)
+    core.after(2 * WINDOW)
+    put(core, *second)
+    remove(core, "Alone/0", *second, *(f"Owner/{n}" for n in range(6)))
+    assert core.holding.held == (ALONE, OWNER, PART)
+    assert core.holding.guarded.keys() == {OWNER}
 
 
 # -- approvals

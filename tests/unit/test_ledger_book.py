@@ -54,6 +54,13 @@ def test_a_mark_or_a_count_that_moved_is_due_after_the_period() -> None:
     assert book.due({A}, 1, COUNTS, 200) == 200
 
 
+def test_a_count_that_must_not_wait_is_due_at_once() -> None:
+    book = written(A)
+    book.hurry()
+    assert book.due({A}, 0, Counts({"Alone.x": 2}), 101) == 101
+    assert book.idle_until({A}) <= 101
+
+
 def test_nothing_is_due_where_nothing_moved() -> None:
     assert written(A).due({A}, 0, Counts(dict(COUNTS.kinds)), 1e9) == math.inf
 
