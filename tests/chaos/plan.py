@@ -117,6 +117,8 @@ _BESIDES = {
 """What must be quiet for a fault: an accident whose end comes in pieces is no accident any more,
 and an operator who approves is to see what is there."""
 _MARGIN = 0.5
+_LAST = 4.0
+"""Seconds at the end that are for the last blows."""
 
 _KEPT_FIRST = (
     Step(2.5, Fault(W.STORE_KEPT)),
@@ -129,10 +131,12 @@ _KEPT_FIRST = (
 def make_plan(seed: int, seconds: float, source: str) -> Plan:
     """The plan of a seed; `source` is one of SOURCES."""
     people = People(_rng(seed, "people"), NODES, AGENTS)
-    faults = list(_faults(_rng(seed, "faults"), seconds, source))
+    until = max(0.0, seconds - _LAST)
+    faults = list(_faults(_rng(seed, "faults"), until, source))
     things, configs = people.begin(), tuple(people.configs())
-    edits = people.work(seconds, _Gone(faults))
-    steps = sorted([*faults, *edits], key=lambda step: step.at)
+    edits = people.work(until, _Gone(faults))
+    blows = _last_blows(_rng(seed, "blows"), seconds)
+    steps = sorted([*faults, *edits, *blows], key=lambda step: step.at)
     lease = source == KUBERNETES and seed // len(SOURCES) % 2 == 1
     return Plan(seed, seconds, source, lease, things, configs, tuple(steps))
 
@@ -185,6 +189,24 @@ def _faults(rng: random.Random, seconds: float, source: str) -> Iterator[Step]:
         yield Step(at, Fault(kind.begins, target, rng.randrange(1000)))
         if kind.ends:
             yield Step(end, Fault(rng.choice(kind.ends), target, rng.randrange(1000)))
+
+
+def _last_blows(rng: random.Random, seconds: float) -> Iterator[Step]:
+    """Nothing changes any more that would heal by the way what these leave behind."""
+
+    def at() -> float:
+        return max(0.0, seconds - _LAST + rng.uniform(0.1, 0.5 * _LAST))
+
+    wiped, restored, whole = rng.sample(AGENTS, 3)
+    yield Step(at(), Fault(W.AGENT_STORE_WIPED, wiped))
+    yield Step(at(), Fault(W.AGENT_STORE_RESTORED, restored, rng.randrange(1000)))
+    yield Step(at(), Fault(W.AGENT_RESTORED, whole, rng.randrange(1000)))
+    if rng.random() < 0.5:
+        yield Step(at(), Fault(W.BROKER_KILLED))
+        back = rng.choice((W.BROKER_UP, W.BROKER_UP_EMPTY, W.BROKER_UP_OLDER))
+        yield Step(seconds - rng.uniform(0.1, 1.0), Fault(back, pick=rng.randrange(1000)))
+    for node in (wiped, restored, whole):
+        yield Step(seconds - rng.uniform(0.1, 1.0), Fault(W.AGENT_UP, node))
 
 
 def _struck(kind: Kind, rng: random.Random) -> tuple[str, str]:
