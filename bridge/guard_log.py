@@ -42,6 +42,9 @@ class GuardLog:
         now: float,
     ) -> None:
         """Say what is due. `nodes`: what each was sent last."""
+        if not holding.in_charge:  # what is held is another's to say; nothing is back
+            self._said.clear()
+            return
         guarded = holding.guarded
         for kind, each in guarded.items():
             said = self._said.get(kind)

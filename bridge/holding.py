@@ -90,6 +90,11 @@ class Holding:
         return self._kinds[kind]
 
     @property
+    def in_charge(self) -> bool:
+        """Whether anything is held by this bridge's word."""
+        return self._charged_at is not None
+
+    @property
     def kinds(self) -> tuple[KindName, ...]:
         """Those with a rule, and those that the ledger counted without one; by name."""
         return tuple(sorted(self._kinds))

@@ -104,6 +104,7 @@ class Publisher:
         self._ready, self._repairs, self._wakes = {}, {}, Wakes()
         self._blocked.clear()
         self._foreign.clear()
+        self._said = Repeats()
         self.nodes = {node: NodeState(floor=old.floor) for node, old in self.nodes.items()}
         self.dirty(list(self.nodes))
 

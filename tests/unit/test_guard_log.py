@@ -82,6 +82,17 @@ def test_the_end_of_a_guard_is_said_once(core: Core, said: Callable[[], list[Any
     assert said() == []
 
 
+def test_a_bridge_that_loses_its_lease_says_of_nothing_that_it_is_back(
+    core: Core, said: Callable[[], list[Any]]
+) -> None:
+    lose(core, 0, 15)
+    said()
+    core.holding.step_down()
+    assert said() == []
+    core.charge({ALONE: 20})
+    assert said() == [("WARNING", WARNED, 15, 20, 2)]
+
+
 def test_the_command_that_approves_it_is_said(core: Core, caplog: pytest.LogCaptureFixture) -> None:
     lose(core, 0, 15)
     log = GuardLog()

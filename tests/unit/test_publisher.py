@@ -434,6 +434,18 @@ def test_nodes_of_another_bridge_are_heard_again_in_a_new_epoch() -> None:
     assert versions(core) == [("n", 9, 1)]
 
 
+def test_a_refusal_is_said_again_in_a_new_epoch(caplog: pytest.LogCaptureFixture) -> None:
+    core = serving(REFUSED)
+    for epoch in (8, 9):
+        core.publisher.take_charge(epoch)
+        core.pump()
+        core.after(2)
+        core.listed()
+        assert len(core.pump()) == 1
+        core.refuse()
+    assert [record.levelname for record in caplog.records] == ["ERROR", "ERROR"]
+
+
 def test_what_was_owed_and_what_waited_is_not_sent_twice_in_a_new_epoch() -> None:
     core = serving()
     core.publisher.again([N])
