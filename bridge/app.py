@@ -120,9 +120,11 @@ class App:
             finally:
                 self._attendant.leave()
                 self._source.stop()
-                self._leave()
-                self._leadership.stop()  # not a word to the broker after it
-                self._attendant.close()
+                try:
+                    self._leave()
+                finally:
+                    self._leadership.stop()  # not a word to the broker after it
+                    self._attendant.close()
 
     def _identify(self) -> str | None:
         """What tells the source from another, asked for until it is known; None: stopped."""

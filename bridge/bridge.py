@@ -15,9 +15,8 @@ from datetime import UTC, datetime
 
 from bridge.backlog import Backlog
 from bridge.catalog import Catalog
-from bridge.charge import LISTING_WAIT, Charge, Identity, Phase
+from bridge.charge import LISTING_WAIT, Charge, Identity, Phase, counts_of, nodes_of
 from bridge.feedback import Feedback
-from bridge.guard import Counts
 from bridge.guard_log import GuardLog
 from bridge.holding import Holding
 from bridge.kind_views import KindView, kind_views
@@ -32,10 +31,9 @@ from bridge.source_log import SourceLog
 from bridge.sources.events import Changed, Findings, KindStatus, Listed, SourceEvent
 from bridge.tokens import LEDGER, Control, SnapshotToken
 from bridge.writer import SnapshotWriter
-from nodecast.errors import InvalidName
 from nodecast.log import logger
-from nodecast.messages import Ledger, Wire
-from nodecast.names import KindName, NodeName, ResourceKey, node_name
+from nodecast.messages import Wire
+from nodecast.names import KindName, ResourceKey
 from nodecast.session import (
     Acknowledged,
     Connected,
@@ -234,7 +232,7 @@ class Bridge:
             if self.charge.phase is Phase.LISTING:
                 self._listing.want(dict.fromkeys(self._rules.kinds, now))
             elif self.charge.ledger is not None:
-                self.publisher.dirty(_names(self.charge.ledger.nodes))
+                self.publisher.dirty(nodes_of(self.charge.ledger))
         if self.own.echoed(payload, now):
             self.publisher.recheck()
 
@@ -252,12 +250,12 @@ class Bridge:
         assert self.charge.epoch is not None
         self.publisher.take_charge(self.charge.epoch)
         self._feedback.take_charge()
-        self.holding.take_charge(_counts(ledger) if ledger else None, now)
+        self.holding.take_charge(counts_of(ledger) if ledger else None, now)
         self._holding_at = now
         self.own.book.paused = ledger.paused if ledger else False
         if self.own.book.paused:
             log.warning("paused: no snapshot goes out until it is resumed")
-        self.publisher.dirty(_names(ledger.nodes if ledger else ()))
+        self.publisher.dirty(nodes_of(ledger) if ledger else ())
         self.publisher.dirty(list(self.catalog.nodes()))
         log.info(
             "taking charge",
@@ -339,21 +337,3 @@ class Bridge:
         self._listing.want(self.holding.wanted_lists(now))
         self.publisher.lists_wanted.clear()
         return self._listing.ask(now)
-
-
-def _counts(ledger: Ledger) -> Counts:
-    """What a ledger counts."""
-    if ledger.kinds or not ledger.at_least:
-        return Counts(ledger.kinds)
-    return Counts(ledger.at_least, sure=False)
-
-
-def _names(nodes: Iterable[str]) -> list[NodeName]:
-    """The names of a ledger that are names."""
-    names = []
-    for node in nodes:
-        try:
-            names.append(node_name(node))
-        except InvalidName as error:
-            log.warning("name in the ledger ignored", reason=str(error))
-    return names

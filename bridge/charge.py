@@ -18,10 +18,18 @@ import math
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from nodecast.errors import Malformed, NewerSchema, SettingsError, Superseded, Unavailable
+from bridge.guard import Counts
+from nodecast.errors import (
+    InvalidName,
+    Malformed,
+    NewerSchema,
+    SettingsError,
+    Superseded,
+    Unavailable,
+)
 from nodecast.log import logger
 from nodecast.messages import MAX_NUMBER, Ledger, Probe, Wire, decode, encode
-from nodecast.names import BridgeName
+from nodecast.names import BridgeName, NodeName, node_name
 
 log = logger(__name__)
 
@@ -172,3 +180,21 @@ class Charge:
         if ledger is None or ledger.instance != self._identity.instance:
             return None
         return ledger.mark
+
+
+def counts_of(ledger: Ledger) -> Counts:
+    """How many objects a ledger counts."""
+    if ledger.kinds or not ledger.at_least:
+        return Counts(ledger.kinds)
+    return Counts(ledger.at_least, sure=False)
+
+
+def nodes_of(ledger: Ledger) -> list[NodeName]:
+    """The names in a ledger; what is no name of a node is said and left out."""
+    nodes = []
+    for name in ledger.nodes:
+        try:
+            nodes.append(node_name(name))
+        except InvalidName as error:
+            log.warning("name in the ledger ignored", reason=str(error))
+    return nodes

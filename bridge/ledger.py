@@ -62,11 +62,10 @@ class LedgerBook:
             return max(now, self._written_at + PERIOD, self._failures_until)
         return math.inf
 
-    def write(self, names: Set[NodeName], mark: int, counts: Counts, now: float) -> Written:
+    def write(self, names: Set[NodeName], mark: int, counts: Counts, now: float) -> None:
         """It is being written now."""
         self._in_flight = Written(frozenset(names), mark, counts)
         self._last, self._written_at = self._in_flight, now
-        return self._in_flight
 
     def acknowledged(self) -> None:
         """The broker has the write that was in flight."""
