@@ -197,6 +197,7 @@ class BridgeProcess:
             snapshot = self._versions.published(message)
             if self._shared.leases is not None and len(self._shared.leases.holders) != 1:
                 self._shared.violate("not one in charge", f"{self._shared.leases.holders}")
+            self._shared.truth.published(snapshot.node, snapshot.version)
             self._say_snapshot(snapshot)
         self._session.publish(message, token)
 

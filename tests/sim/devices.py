@@ -178,7 +178,8 @@ class Device:
 
     def removing(self, key: ResourceKey) -> None:
         """A file is about to go: may it?"""
-        why = self.truth.why_wrong(self.node, key)
+        accepted = self.agent.resources.accepted.version if self.agent else NONE
+        why = self.truth.why_wrong(self.node, key, accepted)
         self.sim.say(self.node, "removes", key=key, wrong=why or "no")
         if why:
             self.violate("wrong removal", f"{self.node} lost {key}: {why}")

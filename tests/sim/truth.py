@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from bridge.sources.events import KindStatus
+from nodecast.messages import Version
 from nodecast.names import KindName, NodeName, ResourceKey, kind_of
 from tests.sim.clock import Simulation
 from tests.sim.things import KINDS, Thing, pairs_placed
@@ -55,6 +56,7 @@ class Truth:
     """Kinds that were missing and are back without a watch having noticed."""
     last_edit: float = 0.0
     _since: dict[tuple[NodeName, ResourceKey], float] = field(default_factory=dict)
+    _published: dict[tuple[NodeName, Version], float] = field(default_factory=dict)
     _always: dict[tuple[NodeName, ResourceKey], bool] = field(default_factory=dict)
 
     def put(self, key: ResourceKey, thing: Thing | None, *, wanted: bool = True) -> None:
@@ -123,10 +125,16 @@ class Truth:
         for pair in self._always.keys() - placed:
             self._always[pair] = False
 
-    def why_wrong(self, node: NodeName, key: ResourceKey) -> str | None:
-        """Why a node must not lose `key` now; None: it may."""
+    def published(self, node: NodeName, version: Version) -> None:
+        """A bridge publishes a version of a node, for the first time or again."""
+        self._published.setdefault((node, version), self.sim.now)
+
+    def why_wrong(self, node: NodeName, key: ResourceKey, version: Version) -> str | None:
+        """Why a node must not lose `key` now, by a version of its; None: it may. What was published
+        before the accident, and reaches a node that was restored since, is no bridge's fault."""
         since = self._since.get((node, key), math.inf)
-        guarded = kind_of(key) in self.guarded - self.accepted
+        late = self._published.get((node, version), math.inf) < self.guarded_since
+        guarded = kind_of(key) in self.guarded - self.accepted and not late
         if guarded and since < self.guarded_since - SETTLED:
             return "so much of its kind is missing that the guard must hold it"
         if self._always.get((node, key)):
