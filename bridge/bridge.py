@@ -70,7 +70,7 @@ class Bridge:
         self._port = port
         self._wall_clock = wall_clock
         self._log = SourceLog()
-        self._guard_log = GuardLog()
+        self._guard_log = GuardLog(identity.bridge)
         self.catalog = Catalog(rules)
         self._backlog = Backlog()
         self.holding = Holding(rules, self.catalog, policy.hold, policy.guard)
@@ -145,7 +145,7 @@ class Bridge:
 
     def kind_views(self, now: float) -> list[KindView]:
         """What there is to say of each kind, by name."""
-        return kind_views(self._rules, self.catalog, self.holding, now)
+        return kind_views(self._identity.bridge, self._rules, self.catalog, self.holding, now)
 
     def approve(self, kind: KindName, now: float) -> None:
         """An operator says that what is seen of a kind now is what is meant: the removal guard

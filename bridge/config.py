@@ -80,6 +80,7 @@ class GuardSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         Meta(
             description="Hold a kind of which too much would leave its nodes, whatever the cause,"
             "\nuntil that is back or `nodecast-bridge approve KIND` lets it go."
+            "\nAll kinds together are counted in the same way."
         ),
     ] = _DEFAULT.guard.enabled
     share: Annotated[
@@ -88,9 +89,9 @@ class GuardSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             description="More than this share of a kind's placed objects is too much.", ge=0, lt=1
         ),
     ] = _DEFAULT.guard.share
-    number: Annotated[int, Meta(description="Fewer objects than this never are.", ge=1)] = (
-        _DEFAULT.guard.number
-    )
+    number: Annotated[
+        int, Meta(description="Fewer objects than this are never too much.", ge=1)
+    ] = _DEFAULT.guard.number
     window: Annotated[
         PositiveSeconds, Meta(description="Seconds within which what goes is counted together.")
     ] = _DEFAULT.guard.window

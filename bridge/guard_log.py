@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from bridge.catalog import Catalog
 from bridge.guard import Guarded
 from bridge.holding import Holding
+from bridge.kind_views import approval
 from bridge.nodes import NodeState
 from nodecast.log import logger
-from nodecast.names import KindName, NodeName
+from nodecast.names import BridgeName, KindName, NodeName
 
 log = logger(__name__)
 
@@ -31,7 +32,8 @@ class _Said:
 class GuardLog:
     """Knows what it said. One owner thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, bridge: BridgeName) -> None:
+        self._bridge = bridge
         self._said: dict[KindName, _Said] = {}
 
     def say(
@@ -80,7 +82,7 @@ class GuardLog:
             missing=guarded.missing,
             placed=guarded.placed,
             **({} if nodes is None else {"nodes": nodes}),
-            approve=f"nodecast-bridge approve {kind}",
+            approve=approval(self._bridge, kind),
         )
 
 

@@ -12,7 +12,7 @@ from bridge.catalog import Catalog
 from bridge.guard import Guarded
 from bridge.holding import Holding, KindState
 from bridge.placement import Rules
-from nodecast.names import KindName
+from nodecast.names import BridgeName, KindName
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +31,33 @@ class KindView:
     placed: int
 
 
-def kind_views(rules: Rules, catalog: Catalog, holding: Holding, now: float) -> list[KindView]:
+def approval(bridge: BridgeName, kind: KindName) -> str:
+    """The command that approves a kind at a bridge."""
+    option = "" if bridge == "default" else f" --bridge {bridge}"
+    return f"nodecast-bridge approve {kind}{option}"
+
+
+def kind_views(
+    bridge: BridgeName, rules: Rules, catalog: Catalog, holding: Holding, now: float
+) -> list[KindView]:
     """Every kind that has a rule, and those without one that the ledger counts; by name."""
-    return [_view(kind, rules, catalog, holding, now) for kind in holding.kinds]
+    return [_view(kind, bridge, rules, catalog, holding, now) for kind in holding.kinds]
 
 
-def _view(kind: KindName, rules: Rules, catalog: Catalog, holding: Holding, now: float) -> KindView:
+def _view(
+    kind: KindName,
+    bridge: BridgeName,
+    rules: Rules,
+    catalog: Catalog,
+    holding: Holding,
+    now: float,
+) -> KindView:
     state, guarded = holding.view(kind), holding.guarded.get(kind)
     return KindView(
         kind,
         state.status.value if state.status else "unlisted",
         state.held,
-        tuple(_reasons(kind, state, guarded, rules, holding, now)) if state.held else (),
+        tuple(_reasons(kind, state, guarded, bridge, rules, holding, now)) if state.held else (),
         guarded,
         holding.approvable(kind),
         catalog.count(kind),
@@ -54,6 +69,7 @@ def _reasons(
     kind: KindName,
     state: KindState,
     guarded: Guarded | None,
+    bridge: BridgeName,
     rules: Rules,
     holding: Holding,
     now: float,
@@ -64,11 +80,14 @@ def _reasons(
         why = "" if state.ruled else "it has no rule any more, and "
         yield (
             f"{why}{guarded.missing} of its {guarded.placed} placed objects would be on no node"
-            f" any more: `nodecast-bridge approve {kind}` lets them go"
+            f" any more: `{approval(bridge, kind)}` lets them go"
         )
     elif state.held_itself and state.seen:
         left = max(0.0, state.cause_at + holding.hold - now)
-        yield f"it was not seen in full, or seems to be gone: held for {left:.0f} s more"
+        yield (
+            "it was not seen in full, seemed to be gone, or the broker knew no such bridge:"
+            f" held for {left:.0f} s more"
+        )
     if kind in holding.along:
         yield "objects of it went as too much of other kinds did: it is held along with them"
     through = sorted(on for on in rules.depends_on(kind) if holding.view(on).held)

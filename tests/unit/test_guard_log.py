@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from bridge.guard_log import AGAIN, GROWN, GuardLog
+from nodecast.names import BridgeName
 from tests.support.core import ALONE, Core, record
 
 WARNED = "removal guard: too much of a kind would leave the nodes"
@@ -28,7 +29,7 @@ def core() -> Core:
 @pytest.fixture
 def said(core: Core, caplog: pytest.LogCaptureFixture) -> Iterator[Callable[[], list[Any]]]:
     """What a look says now: levels, events up to their comma, missing objects and nodes."""
-    log = GuardLog()
+    log = GuardLog(BridgeName("default"))
 
     def look() -> list[Any]:
         caplog.clear()
@@ -82,6 +83,7 @@ def test_the_end_of_a_guard_is_said_once(core: Core, said: Callable[[], list[Any
     assert said() == []
 
 
+<<<<<<< HEAD
 def test_a_bridge_that_loses_its_lease_says_of_nothing_that_it_is_back(
     core: Core, said: Callable[[], list[Any]]
 ) -> None:
@@ -94,17 +96,24 @@ def test_a_bridge_that_loses_its_lease_says_of_nothing_that_it_is_back(
 
 
 def test_the_command_that_approves_it_is_said(core: Core, caplog: pytest.LogCaptureFixture) -> None:
+=======
+@pytest.mark.parametrize(("bridge", "option"), [("default", ""), ("site-a", " --bridge site-a")])
+def test_the_command_that_approves_it_at_this_bridge_is_said(
+    bridge: str, option: str, core: Core, caplog: pytest.LogCaptureFixture
+) -> None:
+>>>>>>> 1def575 (Name the bridge in the command that approves; say why a kind is held for a while)
     lose(core, 0, 15)
-    log = GuardLog()
+    log = GuardLog(BridgeName(bridge))
     log.say(core.holding, core.catalog, {}, core.now)
-    assert caplog.records[-1].nodecast_fields["approve"] == f"nodecast-bridge approve {ALONE}"
+    said = caplog.records[-1].nodecast_fields["approve"]
+    assert said == f"nodecast-bridge approve {ALONE}{option}"
 
 
 def test_an_approval_is_said_as_such_and_not_as_a_return(
     core: Core, caplog: pytest.LogCaptureFixture
 ) -> None:
     lose(core, 0, 15)
-    log = GuardLog()
+    log = GuardLog(BridgeName("default"))
     log.say(core.holding, core.catalog, {}, core.now)
     core.holding.approve(ALONE)
     caplog.clear()
