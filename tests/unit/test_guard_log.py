@@ -83,7 +83,6 @@ def test_the_end_of_a_guard_is_said_once(core: Core, said: Callable[[], list[Any
     assert said() == []
 
 
-<<<<<<< HEAD
 def test_a_bridge_that_loses_its_lease_says_of_nothing_that_it_is_back(
     core: Core, said: Callable[[], list[Any]]
 ) -> None:
@@ -95,13 +94,10 @@ def test_a_bridge_that_loses_its_lease_says_of_nothing_that_it_is_back(
     assert said() == [("WARNING", WARNED, 15, 20, 2)]
 
 
-def test_the_command_that_approves_it_is_said(core: Core, caplog: pytest.LogCaptureFixture) -> None:
-=======
 @pytest.mark.parametrize(("bridge", "option"), [("default", ""), ("site-a", " --bridge site-a")])
 def test_the_command_that_approves_it_at_this_bridge_is_said(
     bridge: str, option: str, core: Core, caplog: pytest.LogCaptureFixture
 ) -> None:
->>>>>>> 1def575 (Name the bridge in the command that approves; say why a kind is held for a while)
     lose(core, 0, 15)
     log = GuardLog(BridgeName(bridge))
     log.say(core.holding, core.catalog, {}, core.now)
