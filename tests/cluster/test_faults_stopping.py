@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,18 +15,13 @@ from tests.support.rawhttp import HEAD, RawServer
 from tests.support.tls_front import TlsFront
 from tests.support.wait import eventually
 
-LIMIT = 20.0
-"""Seconds: far above what it takes, far below what it would wait for."""
 NAME = "informer Dataset.sedna.io"
 
 
 def stops(it: Informing) -> None:
-    """It stops in time, and tells nothing more."""
-    before = informers()
-    assert before
-    began = time.monotonic()
+    """It stops, and tells nothing more. What it waited for would take ten minutes, or for ever."""
+    assert informers()
     it.source.stop()
-    assert time.monotonic() - began < LIMIT
     told = len(it.told.events)
     it.server.create(dataset("after", "edge0"))
     assert len(it.told.events) == told
@@ -66,7 +60,7 @@ def test_stops_in_a_list_that_stands_still_in_its_middle(tmp_path: Path) -> None
 
 
 def test_stops_in_a_pause(tmp_path: Path) -> None:
-    tuning = replace(LONG, backoff=Backoff(first=60, most=60))
+    tuning = replace(LONG, backoff=Backoff(first=600, most=600))
     with serving() as server:
         server.faults.answer(500, b"", ANY)
         with informing(server, tmp_path, tuning=tuning) as it:
@@ -76,7 +70,7 @@ def test_stops_in_a_pause(tmp_path: Path) -> None:
 
 
 def test_stops_in_the_pause_of_a_kind_that_is_held(tmp_path: Path) -> None:
-    tuning = replace(LONG, backoff=Backoff(first=60, most=60))
+    tuning = replace(LONG, backoff=Backoff(first=600, most=600))
     with serving() as server:
         path = server.kubeconfig(tmp_path / "nobody", user="nobody")
         with informing(server, tmp_path, tuning=tuning, access=Access(str(path))) as it:

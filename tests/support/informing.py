@@ -34,7 +34,7 @@ QUICK = Tuning(
     watch=1.0, grace=1.0, silence=1.0, backoff=Backoff(first=0.1, most=2.0), lasted=0.5, page=50
 )
 """Watches of a second; a silent server is given up a second later."""
-LONG = Tuning(watch=60.0, backoff=QUICK.backoff, lasted=QUICK.lasted, page=50)
+LONG = Tuning(watch=600.0, backoff=QUICK.backoff, lasted=QUICK.lasted, page=50)
 """Watches that do not end by themselves within a test."""
 DATASETS = Match(resource="datasets")
 LISTS = Match(verb="list", resource="datasets")
