@@ -59,6 +59,7 @@ class GuardLog:
             log.info(
                 "removal guard: so much is back that the rest may go once the hold is over",
                 kind=kind,
+                missing=holding.view(kind).guard.missing(catalog.placed(kind)),
                 placed=catalog.placed(kind),
                 hold=holding.hold,
             )

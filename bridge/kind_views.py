@@ -86,7 +86,7 @@ def _reasons(
         left = max(0.0, state.cause_at + holding.hold - now)
         yield (
             "it was not seen in full, seemed to be gone, or the broker knew no such bridge:"
-            f" held for {left:.0f} s more"
+            f" held for {left:.0f} s more, then what is missing leaves its nodes"
         )
     if kind in holding.along:
         yield "objects of it went as too much of other kinds did: it is held along with them"

@@ -79,7 +79,7 @@ def test_the_end_of_a_guard_is_said_once(core: Core, said: Callable[[], list[Any
     said()
     core.put(*(record(f"Alone/a{n}", "n") for n in range(10)))
     core.after(0)
-    assert said() == [("INFO", OVER, 15)]
+    assert said() == [("INFO", OVER, 5, 15)]
     assert said() == []
 
 
