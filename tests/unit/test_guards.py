@@ -70,6 +70,14 @@ def test_what_goes_missing_later_than_the_window_is_another_matter(core: Core) -
     assert core.holding.held == (OWNER, PART)
 
 
+def test_what_goes_with_a_second_burst_while_they_are_guarded_is_guarded_too(core: Core) -> None:
+    remove(core, *FEW[:10])
+    core.after(2 * WINDOW)
+    put(core, *(f"Alone/more{n}" for n in range(5)), *FEW[6:7])
+    remove(core, *(f"Alone/more{n}" for n in range(5)), *FEW[10:])
+    assert core.holding.guarded[ALONE] == Guarded(11, 11)
+
+
 def test_each_of_them_is_approved_for_itself(core: Core) -> None:
     remove(core, *FEW[:12])
     core.holding.approve(PART)
@@ -206,6 +214,19 @@ def test_an_approval_ends_a_hold_that_only_waits_for_its_time(core: Core) -> Non
     core.holding.approve(OWNER)
     core.after(0)
     assert core.holding.held == ()
+
+
+def test_a_kind_that_was_empty_settles_anew_when_the_first_of_it_is_back(core: Core) -> None:
+    remove(core, *FEW[:6])
+    assert OWNER in core.holding.waiting
+    core.after(3)
+    core.put(record("Owner/elsewhere"))
+    core.after(0)
+    assert core.holding.waiting == frozenset()
+    assert core.holding.view(OWNER).lost_at == core.now
+    core.after(2)
+    put(core, FEW[0])
+    assert core.holding.view(OWNER).lost_at == core.now
 
 
 def test_a_kind_emptied_on_purpose_waits_for_no_second_list_once_approved(core: Core) -> None:
