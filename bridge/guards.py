@@ -4,7 +4,8 @@ Pure: time comes in as monotonic seconds. Beside each kind for itself (`bridge.g
 
 - where no kind is guarded for itself, all count together, by the same numbers. If so much of
   everything is missing, each kind of which anything is missing is guarded, and approved one by one,
-  until so much is back;
+  until so much is back. Once each is back or approved that is over, and what goes missing later is
+  another matter;
 - while any kind is guarded, and held a while longer because it was, those that lost something
   within the window before or after that are held along with it. They need no approval.
 """
@@ -97,6 +98,8 @@ class Guards:
         return {kind: guarded for kind, guarded in found.items() if guarded}
 
     def _judge_together(self, missing: int, lost: frozenset[KindName], now: float) -> None:
+        if self._together is not None and self._settled(now):
+            self._part()
         together = self._together
         if together is None:
             before = self._too_many_together(now)
@@ -109,8 +112,12 @@ class Guards:
         for kind, guard in self._kinds.items():
             guard.judge_with_all(self._placed(kind), more=kind in lost and self._lately(now))
 
+    def _settled(self, now: float) -> bool:
+        """Whether what was missing together is back or approved, and no more of it may follow."""
+        return not (self.guarded or self._lately(now))
+
     def _part(self) -> None:
-        """No more is too much of all kinds together, or a kind is guarded for itself."""
+        """The kinds count for themselves again."""
         self._together = None
         for guard in self._kinds.values():
             guard.release_with_all()

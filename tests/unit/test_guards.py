@@ -88,6 +88,25 @@ def test_each_of_them_is_approved_for_itself(core: Core) -> None:
     assert core.holding.held == ()
 
 
+def test_once_all_of_it_is_approved_the_next_such_loss_is_guarded_anew(core: Core) -> None:
+    remove(core, *FEW[:12])
+    core.holding.approve(PART)
+    core.holding.approve(OWNER)
+    core.after(3600)
+    put(core, *(f"{each}-anew" for each in FEW[:12]))
+    core.after(3600)
+    remove(core, *(f"{each}-anew" for each in FEW[:12]))
+    assert core.holding.guarded == {OWNER: Guarded(6, 6), PART: Guarded(6, 6)}
+
+
+def test_a_kind_that_is_back_as_a_whole_waits_for_no_approval_of_the_others(core: Core) -> None:
+    remove(core, *FEW[:17])
+    put(core, *FEW[12:17])
+    assert core.holding.guarded.keys() == {OWNER, PART}
+    core.after(3600)
+    assert core.holding.held == (OWNER, PART)
+
+
 def test_it_is_over_once_so_much_is_back_and_then_the_hold(core: Core) -> None:
     remove(core, *FEW[:10])
     put(core, FEW[0])
