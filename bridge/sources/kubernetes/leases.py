@@ -50,6 +50,8 @@ class LeaseClient:
         """Create or replace it; `time`: now, as RFC 3339 with six digits after the second.
 
         Raises ApiFailure or Refusal: 409 where it is another one by now, 404 where it is gone.
+        What comes back with another holder, after whatever changes objects on their way into the
+        server, is a failure: nobody has a right by it.
         """
         old = wanted.old
         transitions = 0 if old is None else old.transitions + wanted.anew
@@ -66,8 +68,16 @@ class LeaseClient:
             },
         }
         if old is None:
-            return self._lease(self._call("POST", self._collection, body))
-        return self._lease(self._call("PUT", self._path, body))
+            answer = self._call("POST", self._collection, body)
+        else:
+            answer = self._call("PUT", self._path, body)
+        lease = self._lease(answer)
+        if lease.holder != wanted.holder:
+            raise ApiFailure(
+                f"{self._api.host}: a Lease that was written for {wanted.holder!r} came back as"
+                f" {lease.holder!r}'s: look for an admission webhook that changes Leases"
+            )
+        return lease
 
     @property
     def _path(self) -> str:
@@ -80,6 +90,8 @@ class LeaseClient:
 
     def _lease(self, answer: dict[str, Any]) -> Lease:
         metadata, spec = answer.get("metadata"), answer.get("spec") or {}
+        if answer.get("kind") != "Lease":
+            raise ApiFailure(f"{self._api.host}: an answer is no Lease")
         if not isinstance(metadata, dict) or not isinstance(spec, dict):
             raise ApiFailure(f"{self._api.host}: an answer is no Lease")
         if not (version := _text(metadata, "resourceVersion")):
