@@ -41,18 +41,23 @@ def kind_views(
     bridge: BridgeName, rules: Rules, catalog: Catalog, holding: Holding, now: float
 ) -> list[KindView]:
     """Every kind that has a rule, and those without one that the ledger counts; by name."""
-    return [_view(kind, bridge, rules, catalog, holding, now) for kind in holding.kinds]
+    guarded = holding.guarded  # once: it looks at every kind
+    return [
+        _view(kind, guarded.get(kind), bridge, rules, catalog, holding, now)
+        for kind in holding.kinds
+    ]
 
 
 def _view(
     kind: KindName,
+    guarded: Guarded | None,
     bridge: BridgeName,
     rules: Rules,
     catalog: Catalog,
     holding: Holding,
     now: float,
 ) -> KindView:
-    state, guarded = holding.view(kind), holding.guarded.get(kind)
+    state = holding.view(kind)
     return KindView(
         kind,
         state.status.value if state.status else "unlisted",

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
+import pytest
+
+from bridge.guard import Guarded, KindGuard
 from bridge.kind_views import kind_views
 from nodecast.names import BridgeName, KindName
 from tests.support.core import ALONE, RULES, Core, record
@@ -33,3 +38,20 @@ def test_a_kind_that_is_held_for_a_time_says_for_how_long() -> None:
     core.after(20)
     (reason,) = reasons(core, ALONE)
     assert "held for 40 s more" in reason
+
+
+def test_each_guard_is_asked_no_oftener_where_there_are_more_kinds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    core = Core()
+    core.charge()
+    asked: Counter[KindGuard] = Counter()
+    guarded = KindGuard.guarded
+
+    def counted(guard: KindGuard, placed: int) -> Guarded | None:
+        asked[guard] += 1
+        return guarded(guard, placed)
+
+    monkeypatch.setattr(KindGuard, "guarded", counted)
+    kind_views(BridgeName("default"), RULES, core.catalog, core.holding, core.now)
+    assert list(asked.values()) == [2] * len(RULES.kinds)
