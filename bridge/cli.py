@@ -17,7 +17,7 @@ from bridge.config import BridgeSettings
 from bridge.inspect import Picture, findings, picture_of, render, wrong
 from bridge.kind_views import KindView
 from bridge.origin import Origin, origin_of
-from bridge.status import summary, troubles
+from bridge.status import Status, summary, troubles
 from nodecast.command import (
     common_options,
     config_option,
@@ -159,8 +159,9 @@ def approve(config: Path | None, kind: str, **flags: Any) -> int:
     name such as Dataset.sedna.io, or Dataset where that is clear. Exits 1 where there is nothing
     to approve.
     """
-    client = _client(settings_of(BridgeSettings, config, flags), WITHIN)
-    known = client.status().kinds
+    settings = settings_of(BridgeSettings, config, flags)
+    client = _client(settings, WITHIN)
+    known = _status(client, settings.bridge).kinds
     name = _resolve(kind, known)
     guarded = next((each.guarded for each in known if each.kind == name), None)
     try:
@@ -196,13 +197,24 @@ def _client(settings: BridgeSettings, within: float) -> Client:
     return Client(paths, within)
 
 
+def _status(client: Client, bridge: str) -> Status:
+    """How the bridge of that name is. Raises NoBridge, also where it is another that answers."""
+    status = client.status()
+    if status.bridge != bridge:
+        raise NoBridge(
+            f"the bridge that answers is {status.bridge!r}, not {bridge!r}: say which one is meant"
+            " with --bridge, and give each bridge an api.socket of its own"
+        )
+    return status
+
+
 def _running(settings: BridgeSettings) -> bool:
     """Say how the bridge of these settings is, if one runs here; whether it needs nobody."""
     client = _client(settings, _GLANCE)
     if not client.found:
         return True
     try:
-        status = client.status()
+        status = _status(client, settings.bridge)
     except NoBridge as error:
         print(one_line(f"silent     {error}"))
         return True

@@ -32,7 +32,8 @@ def kind(name: KindName, **more: object) -> KindView:
 
 def status(**more: object) -> Status:
     """A bridge in charge, but for `more`."""
-    plain = {"bridge": "b", "instance": "i", "version": "1", "started": "now", "origin": "here"}
+    plain = {"bridge": "default", "instance": "i", "version": "1"}
+    plain |= {"started": "now", "origin": "here"}
     known: dict[str, object] = {"phase": "in charge", "broker": BrokerStatus("mqtt://x", True)}
     return Status(**{**plain, **known, **more})  # type: ignore[arg-type]
 

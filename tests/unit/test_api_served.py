@@ -57,7 +57,7 @@ def ask(path: Path, line: str) -> tuple[int, dict[str, object]]:
 
 def test_the_status_comes_from_the_loop_alone(served: Served) -> None:
     code, body = ask(served.path, "GET /v1/status")
-    assert (code, body["phase"], body["bridge"]) == (200, "in charge", "b")
+    assert (code, body["phase"], body["bridge"]) == (200, "in charge", "default")
     assert served.subject.threads == {"loop"}
 
 

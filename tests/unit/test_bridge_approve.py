@@ -59,6 +59,15 @@ def test_a_kind_that_the_bridge_does_not_know_ends_with_1(served: Served, capsys
     assert served.subject.held
 
 
+def test_a_bridge_of_another_name_on_the_socket_is_asked_for_nothing(
+    served: Served, capsys: Output
+) -> None:
+    assert run("approve", "--bridge", "other", DATASET) == 69
+    (said,) = errors(capsys)
+    assert "the bridge that answers is 'default', not 'other'" in said
+    assert served.subject.held
+
+
 def test_the_settings_file_names_the_socket(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Output
 ) -> None:
