@@ -12,17 +12,12 @@ import msgspec
 import pytest
 
 from nodecast.messages import encode
+from tests.support.cluster_rivals import ClusterWorld, Rival, cluster_world
 from tests.support.fleet import Look
 from tests.support.objects import dataset
-from tests.support.rivals import (
-    ClusterWorld,
-    Rival,
-    check_order,
-    check_reports,
-    cluster_world,
-    was,
-)
+from tests.support.rivals import was
 from tests.support.wait import eventually
+from tests.support.witness import check_order, check_reports
 
 pytestmark = pytest.mark.broker
 

@@ -10,7 +10,8 @@ import pytest
 
 from nodecast.errors import EXIT_UNAVAILABLE
 from tests.support.process import Process
-from tests.support.rivals import DirectoryWorld, check_order, check_reports, was
+from tests.support.rivals import DirectoryWorld, was
+from tests.support.witness import check_order, check_reports
 
 pytestmark = pytest.mark.broker
 

@@ -1,19 +1,14 @@
-"""Targets that keep what they take: the bridge's core and the agent behind their broker, the
-Kubernetes source behind its API server, the agent on its disk."""
+"""Targets that keep what they take: the bridge's core and the agent behind their broker, the agent
+on its disk."""
 
 from __future__ import annotations
 
-import io
-import json
 import random
 import shutil
 import tempfile
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
-
-import urllib3
 
 from agent.inspect.disk import read_models, read_state, reading
 from agent.inspect.live import FILE as STATUS_FILE
@@ -21,20 +16,11 @@ from agent.inspect.live import read_live
 from agent.models.configfile import ConfigSeen
 from bridge.bridge import Bridge
 from bridge.charge import Identity
-from bridge.lease import Elector, Terms
 from bridge.objects import read_object
-from bridge.placement import Rule, Rules, built_in
+from bridge.placement import Rules, built_in
 from bridge.policy import Policy
-from bridge.sources.events import KindStatus, Listed, SourceEvent
-from bridge.sources.kubernetes.access import Access
-from bridge.sources.kubernetes.answers import Lines, pages_of
-from bridge.sources.kubernetes.api import Api
-from bridge.sources.kubernetes.discovery import find
-from bridge.sources.kubernetes.identity import uid_of
-from bridge.sources.kubernetes.kinds import KindTeller
-from bridge.sources.kubernetes.leases import LeaseClient, Place
-from bridge.sources.kubernetes.resources import Resource
-from nodecast.errors import SettingsError, SourceError, StoreError, Unavailable
+from bridge.sources.events import KindStatus, Listed
+from nodecast.errors import SettingsError, StoreError, Unavailable
 from nodecast.messages import Wire
 from nodecast.names import KindName, NodeName
 from nodecast.session import (
@@ -48,7 +34,7 @@ from nodecast.session import (
 )
 from nodecast.topics import Topics
 from tests.fuzz import samples
-from tests.fuzz.target import Reader, Target, refusing, words
+from tests.fuzz.target import JSON_WORDS, Reader, Target, refusing
 from tests.support.device import NODE, Device, resource, snapshot
 from tests.support.uplinks import BRIDGE_STATE, MODELS, OPS, RESOURCES, STATE, STATUS, Rig
 
@@ -56,7 +42,6 @@ _RULES = Rules(built_in())
 _SHELF = "Dataset.sedna.io/default/shelf"
 _DATASET = KindName("Dataset.sedna.io")
 _TOPICS = Topics()
-_JSON_WORDS = words('true false null 0 -0 1e5 "" [] {} [{}] \\u0000 \\ud800 \\n "a" , : [ ] { }')
 _STEPS = 40
 """Turns of a loop in virtual time, of 7 s each: every pause of the contract comes about."""
 
@@ -259,106 +244,9 @@ def store_files() -> tuple[bytes, ...]:
         return ((device.state / "agent.db").read_bytes(),)
 
 
-# -- the API server
-
-
-def _api(root: Path) -> Api:
-    path = root / "kubeconfig"
-    path.write_bytes(samples.kubeconfigs()[0])
-    return Api(Access(str(path)))
-
-
-def _response(data: bytes) -> urllib3.HTTPResponse:
-    return urllib3.HTTPResponse(io.BytesIO(data), preload_content=False)
-
-
-class _Answers(Api):
-    """Answers every question with the same body."""
-
-    body = b""
-
-    def read(self, path: str, query: Mapping[str, str] | None = None) -> dict[str, Any]:
-        del path, query
-        return self.json_of(_response(self.body))
-
-    def call(
-        self, method: str, path: str, body: Mapping[str, Any] | None = None, *, within: float
-    ) -> dict[str, Any]:
-        del method, path, within
-        json.dumps(body, allow_nan=False)  # what is written must be JSON
-        return self.json_of(_response(self.body))
-
-
-def _lists(root: Path) -> Reader:
-    api = _Answers(_api(root).access)
-    resource_ = Resource(_DATASET, "v1alpha1", "datasets")
-    discovered = (Rule(_DATASET), Rule(_DATASET, version="v1alpha1"), Rule(KindName("Node")))
-
-    def read(data: bytes) -> None:
-        api.body = data
-        told: list[SourceEvent] = []
-        teller = KindTeller(_DATASET, [None], _RULES, told.append)
-        pages = teller.sight(None).begin_list()
-        with refusing(SourceError):
-            version = pages.fill(pages_of(lambda q: api.read("", q), resource_, {}, 500))
-            teller.listed(None, pages, version, 0.0, "")
-            teller.unreadable(None)
-        for rule in discovered:
-            with refusing(SourceError):
-                find(api, rule)
-        with refusing(SourceError):
-            uid_of(api, api.read(""))
-
-    return read
-
-
-def _leases(root: Path) -> Reader:
-    """A candidate that finds this, writes over it and releases it."""
-    api = _Answers(_api(root).access)
-    client = LeaseClient(api, Place("default", "nodecast"), 1.0)
-
-    def read(data: bytes) -> None:
-        api.body = data
-        elector = Elector("me", Terms(), random.Random(1))
-        with refusing(SourceError):
-            for now in (0.0, 20.0, 40.0, 1e6):
-                if (wanted := elector.ask(now)) is None:
-                    elector.found(client.read(), now)
-                else:
-                    elector.wrote(client.write(wanted, "now"), wanted, now)
-            if (wanted := elector.release(1e6)) is not None:
-                client.write(wanted, "now")
-
-    return read
-
-
-def _watches(_: Path) -> Reader:
-    """The stream comes in pieces; a list has come before."""
-
-    def read(data: bytes) -> None:
-        events: list[SourceEvent] = []
-        teller = KindTeller(_DATASET, [None], _RULES, events.append)
-        sight = teller.sight(None)
-        pages = sight.begin_list()
-        pages.add([{**samples.OBJECTS[0], "metadata": {"name": "d0", "namespace": "default"}}])
-        teller.listed(None, pages, "220", 0.0, "")
-        sight.begin_watch()
-        lines, size = Lines(), 1 + len(data) % 4096
-        with refusing(SourceError):
-            for at in range(0, len(data), size):
-                teller.events(None, lines.feed(data[at : at + size]))
-            teller.finish(None)
-        teller.unreadable(None)
-
-    return read
-
-
 CONSUMERS = {
-    "bridge": Target(samples.messages, _JSON_WORDS, _bridge),
-    "agent": Target(samples.messages, _JSON_WORDS, _agent),
-    "agent-disk": Target(samples.files, _JSON_WORDS, _agent_disk),
+    "bridge": Target(samples.messages, JSON_WORDS, _bridge),
+    "agent": Target(samples.messages, JSON_WORDS, _agent),
+    "agent-disk": Target(samples.files, JSON_WORDS, _agent_disk),
     "agent-store": Target(store_files, (), _agent_store),
-    "lists": Target(samples.lists, _JSON_WORDS, _lists),
-    "leases": Target(samples.leases, _JSON_WORDS, _leases),
-    "watches": Target(samples.watches, _JSON_WORDS, _watches),
 }

@@ -40,7 +40,7 @@ from nodecast.messages import (
 from nodecast.settings import load
 from nodecast.settings_errors import unknown_variables
 from tests.fuzz import samples
-from tests.fuzz.target import Reader, Target, refusing, words
+from tests.fuzz.target import JSON_WORDS, Reader, Target, refusing, words
 
 _MESSAGES = (Ledger, ModelOp, ModelSet, Presence, Probe, Report)
 _RULES = Rules(built_in())
@@ -55,7 +55,6 @@ _TOML_WORDS = (
     *words('[ ] [[ ]] = . , " """ true false inf nan 1e9 -0 0x1F 1979-05-27T07:32:00Z 07:32:00'),
     *(b"'''", b"\n[a]\n", b"\n[[rules]]\n", b"\na.b.c = 1\n", b"\nmqtt = 1\n", b"a." * 3000),
 )
-_JSON_WORDS = words('true false null 0 -0 1e5 "" [] {} [{}] \\u0000 \\ud800 \\n "a" , : [ ] { }')
 
 
 def _decoders(_: Path) -> Reader:
@@ -158,10 +157,10 @@ def _kubeconfig(root: Path) -> Reader:
 
 
 READERS = {
-    "messages": Target(samples.messages, _JSON_WORDS, _decoders),
+    "messages": Target(samples.messages, JSON_WORDS, _decoders),
     "documents": Target(samples.manifests, _YAML_WORDS, _documents),
     "manifests": Target(samples.manifests, _YAML_WORDS, _directory),
-    "config": Target(samples.configs, _JSON_WORDS, _config),
+    "config": Target(samples.configs, JSON_WORDS, _config),
     "kubeconfig": Target(samples.kubeconfigs, _YAML_WORDS, _kubeconfig),
     "bridge-settings": Target(
         lambda: samples.settings(BridgeSettings), _TOML_WORDS, _settings(BridgeSettings)
@@ -170,9 +169,9 @@ READERS = {
         lambda: samples.settings(AgentSettings), _TOML_WORDS, _settings(AgentSettings)
     ),
     "bridge-variables": Target(
-        lambda: samples.variables(BridgeSettings), _JSON_WORDS, _variables(BridgeSettings)
+        lambda: samples.variables(BridgeSettings), JSON_WORDS, _variables(BridgeSettings)
     ),
     "agent-variables": Target(
-        lambda: samples.variables(AgentSettings), _JSON_WORDS, _variables(AgentSettings)
+        lambda: samples.variables(AgentSettings), JSON_WORDS, _variables(AgentSettings)
     ),
 }

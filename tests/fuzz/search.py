@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
+from tests.fuzz.cluster import CLUSTER
 from tests.fuzz.consumers import CONSUMERS
 from tests.fuzz.mutation import mutated
 from tests.fuzz.packets import PACKETS
 from tests.fuzz.readers import READERS
 from tests.fuzz.target import Reader, Target
 
-TARGETS = READERS | CONSUMERS | PACKETS
+TARGETS = READERS | CONSUMERS | CLUSTER | PACKETS
 _TRIES = 500
 """Of making an input smaller."""
 

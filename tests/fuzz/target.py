@@ -38,3 +38,6 @@ def refusing(*errors: type[NodecastError]) -> Iterator[None]:
 def words(text: str) -> tuple[bytes, ...]:
     """The words of a text, as bytes."""
     return tuple(word.encode() for word in text.split())
+
+
+JSON_WORDS = words('true false null 0 -0 1e5 "" [] {} [{}] \\u0000 \\ud800 \\n "a" , : [ ] { }')
