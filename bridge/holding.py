@@ -16,11 +16,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from bridge.catalog import Catalog, Delta
-from bridge.guard import Counts, Guarded, GuardPolicy, KindGuard
+from bridge.guard import Counts, Guarded, GuardPolicy
 from bridge.guards import Guards
+from bridge.kind_state import KindState
 from bridge.placement import Rules
 from bridge.sources.events import KindStatus, Listed
 from nodecast.errors import InvalidName, NothingToApprove, UnknownKind
@@ -29,41 +29,6 @@ from nodecast.names import KindName, ResourceKey, kind_of, parse_kind
 EMPTY_WAIT = 5.0
 DEAR = 100
 """Objects in a list for each one that is lost: where there are more, the list costs too much."""
-
-
-@dataclass(slots=True)
-class KindState:
-    """What is known of one kind. `listed_at`: the newest whole list was asked for then."""
-
-    guard: KindGuard
-    ruled: bool = True
-    status: KindStatus | None = None
-    reason: str = ""  # of a status other than OK
-    approved: bool = False  # its absence from the server is meant
-    answered_at: float = -math.inf
-    listed_at: float = -math.inf
-    lost_at: float = -math.inf  # when an object went, or came back, last
-    glimpsed: bool = False  # a cause came, and may have gone, since the last update
-    caused: bool = False  # there is a cause of its own to hold it
-    cause_at: float = -math.inf  # when one was seen last, or seen gone
-    held_itself: bool = False
-    held: bool = False  # itself, or with a kind that it depends on
-    empty_since: float | None = None
-    waiting_since: float | None = None
-
-    @property
-    def seen(self) -> bool:
-        """Whether its absences mean something: seen in full, or approved as missing."""
-        return self.status is KindStatus.OK or self.approved
-
-    @property
-    def in_doubt(self) -> bool:
-        """Whether what was there before still counts."""
-        return self.held or self.waiting_since is not None
-
-    def came_back(self, now: float) -> None:
-        """An object came back: others may follow, one by one."""
-        self.lost_at = now
 
 
 class Holding:

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from bridge.catalog import Catalog
 from bridge.guard import Guarded
-from bridge.holding import Holding, KindState
+from bridge.holding import Holding
+from bridge.kind_state import KindState
 from bridge.placement import Rules
 from nodecast.names import BridgeName, KindName
 

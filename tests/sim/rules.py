@@ -21,7 +21,8 @@ from agent.store.resources import ResourceStore
 from bridge.charge import Charge
 from bridge.guard import Counts
 from bridge.guards import Guards
-from bridge.holding import Holding, KindState
+from bridge.holding import Holding
+from bridge.kind_state import KindState
 from bridge.placement import Rules
 from bridge.publisher import Publisher
 from bridge.reports import Judgement, Reports, judge
