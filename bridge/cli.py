@@ -156,8 +156,8 @@ def approve(config: Path | None, kind: str, **flags: Any) -> int:
 
     What its source shows is what is meant: what the removal guard keeps on the nodes leaves them,
     and a kind that the server does not know counts as empty until it is served again. KIND is a
-    name such as Dataset.sedna.io, or Dataset where that is clear. Exits 1 where there is nothing
-    to approve.
+    name such as Dataset.sedna.io, or Dataset where that is clear. Kinds that are held along with
+    it go with it. Exits 1 where there is nothing to approve.
     """
     settings = settings_of(BridgeSettings, config, flags)
     client = _client(settings, WITHIN)

@@ -95,7 +95,10 @@ def _reasons(
             f" held for {left:.0f} s more, then what is missing leaves its nodes"
         )
     if kind in holding.along:
-        yield "objects of it went as too much of other kinds did: it is held along with them"
+        yield (
+            "objects of it went as too much of other kinds did: it is held along, and let go, with"
+            " them"
+        )
     through = sorted(on for on in rules.depends_on(kind) if holding.view(on).held)
     if through:
         yield f"it is placed through {', '.join(through)}"
