@@ -157,10 +157,11 @@ class Bridge:
         self.holding.check_approval(kind)
         if self.holding.view(kind).status is KindStatus.MISSING:
             self._apply(self.catalog.changes(kind, {}), now)
+        guarded = self.holding.guarded.get(kind)
         self.holding.approve(kind)
         self._holding_at = now
         self.own.book.hurry()  # a restart must not ask again
-        self._guard_log.approved(kind, self.catalog)
+        self._guard_log.approved(kind, self.catalog, guarded)
 
     # -- the session
 

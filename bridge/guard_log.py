@@ -64,14 +64,14 @@ class GuardLog:
                 hold=holding.hold,
             )
 
-    def approved(self, kind: KindName, catalog: Catalog) -> None:
-        """An operator let go what is missing."""
-        missing = said.guarded.missing if (said := self._said.pop(kind, None)) else 0
+    def approved(self, kind: KindName, catalog: Catalog, guarded: Guarded | None) -> None:
+        """An operator let go what is missing: `guarded` till then, if it was."""
+        self._said.pop(kind, None)
         log.info(
             "approved: what the source shows of the kind now is what is meant",
             kind=kind,
             placed=catalog.placed(kind),
-            missing=missing,
+            missing=guarded.missing if guarded else 0,
         )
 
     def _warn(self, kind: KindName, guarded: Guarded, nodes: int | None, now: float) -> None:

@@ -111,10 +111,14 @@ def test_an_approval_is_said_as_such_and_not_as_a_return(
     lose(core, 0, 15)
     log = GuardLog(BridgeName("default"))
     log.say(core.holding, core.catalog, {}, core.now)
+    core.put(record("Alone/a0", "n"))
+    guarded = core.holding.guarded[ALONE]
     core.holding.approve(ALONE)
     caplog.clear()
     with caplog.at_level(logging.INFO):
-        log.approved(ALONE, core.catalog)
+        log.approved(ALONE, core.catalog, guarded)
         core.after(0)
         log.say(core.holding, core.catalog, {}, core.now)
-    assert [r.getMessage().partition(":")[0] for r in caplog.records] == ["approved"]
+    (said,) = caplog.records
+    assert said.getMessage().startswith("approved:")
+    assert said.nodecast_fields["missing"] == 14
