@@ -40,8 +40,7 @@ def main(arguments: list[str]) -> int:
     if any(root.iterdir()):
         print(f"{root} is not empty: give a new directory to --keep", file=sys.stderr)
         return 64
-    # Whoever ends this run ends its processes too.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(EXIT_TERMINATED))
+    signal.signal(signal.SIGTERM, _terminated)
     outcome = Run(plan, root, lambda line: print(line, flush=True)).play()
     if outcome.wrong:
         print(*failure(outcome, root, command), sep="\n")
@@ -50,6 +49,12 @@ def main(arguments: list[str]) -> int:
     if chosen.keep is None:
         shutil.rmtree(root)
     return 0
+
+
+def _terminated(*_: object) -> None:
+    """Whoever ends this run ends its processes too; asked twice, it is not quicker."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(EXIT_TERMINATED)
 
 
 def _processes(plan: Plan) -> str:
