@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
+from tests.support.agents import AgentProcess, Hand  # noqa: E402
 from tests.support.bridge_commands import GOOD  # noqa: E402
 from tests.support.mosquitto import Broker  # noqa: E402
 from tests.support.mqtt import Observer, observing  # noqa: E402
@@ -71,3 +72,17 @@ def observer(broker: Broker) -> Iterator[Observer]:
     """A client that sees everything on `broker`."""
     with observing(broker.port) as observer:
         yield observer
+
+
+@pytest.fixture
+def hand(observer: Observer) -> Hand:
+    """Speaks to `agent` as its bridge would, and reads what it says."""
+    return Hand(observer)
+
+
+@pytest.fixture
+def agent(broker: Broker, tmp_path: Path) -> Iterator[AgentProcess]:
+    """An agent on `broker`, yet to be started; ended with the test."""
+    made = AgentProcess(tmp_path / "node", broker.url)
+    yield made
+    made.kill()

@@ -6,7 +6,6 @@ import random
 import shutil
 import socket
 import sqlite3
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,18 +22,6 @@ pytestmark = pytest.mark.broker
 A = "Dataset.sedna.io/default/a"
 B = "Dataset.sedna.io/default/b"
 M = "Model.sedna.io/default/m"
-
-
-@pytest.fixture
-def agent(broker: Broker, tmp_path: Path) -> Iterator[AgentProcess]:
-    made = AgentProcess(tmp_path / "node", broker.url)
-    yield made
-    made.kill()
-
-
-@pytest.fixture
-def hand(observer: Observer) -> Hand:
-    return Hand(observer)
 
 
 def test_from_snapshot_to_file_to_report_and_from_config_to_op(

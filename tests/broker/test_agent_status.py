@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from tests.support.agents import AgentProcess, Hand
-from tests.support.mosquitto import Broker, free_port
+from tests.support.mosquitto import free_port
 from tests.support.mqtt import Observer
 from tests.support.wait import eventually
 
 pytestmark = pytest.mark.broker
-
-
-@pytest.fixture
-def agent(broker: Broker, tmp_path: Path) -> Iterator[AgentProcess]:
-    made = AgentProcess(tmp_path / "node", broker.url)
-    yield made
-    made.kill()
 
 
 def _says(agent: AgentProcess, text: str) -> None:

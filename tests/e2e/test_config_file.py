@@ -19,7 +19,6 @@ from tests.support.agents import COMMAND, AgentProcess, Hand
 from tests.support.disks import mounted
 from tests.support.inotify_limits import InotifyLimit
 from tests.support.mosquitto import Broker
-from tests.support.mqtt import Observer
 from tests.support.wait import eventually
 
 pytestmark = pytest.mark.broker
@@ -34,11 +33,6 @@ def agent(broker: Broker, tmp_path: Path) -> Iterator[AgentProcess]:
     made = AgentProcess(tmp_path / "node", broker.url, model_config_poll=NEVER)
     yield made
     made.kill()
-
-
-@pytest.fixture
-def hand(observer: Observer) -> Hand:
-    return Hand(observer)
 
 
 @pytest.fixture

@@ -14,7 +14,6 @@ from tests.support.agents import COMMAND, AgentProcess, Hand
 from tests.support.device import resource
 from tests.support.disks import mounted, remount, small_disk, take_all, take_nothing
 from tests.support.mosquitto import Broker
-from tests.support.mqtt import Observer
 from tests.support.wait import eventually
 
 pytestmark = pytest.mark.broker
@@ -31,11 +30,6 @@ def agent(broker: Broker, tmp_path: Path) -> Iterator[AgentProcess]:
     made.piped_log = True
     yield made
     made.kill()
-
-
-@pytest.fixture
-def hand(observer: Observer) -> Hand:
-    return Hand(observer)
 
 
 def _begin(agent: AgentProcess, hand: Hand) -> None:

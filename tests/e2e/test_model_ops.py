@@ -20,23 +20,11 @@ from paho.mqtt.properties import Properties
 
 from nodecast.messages import ModelOp, Wire, decode
 from tests.support.agents import OPS, AgentProcess, Hand
+from tests.support.models import replay
 from tests.support.mosquitto import Broker
-from tests.support.mqtt import Observer
 from tests.support.wait import eventually
 
 pytestmark = pytest.mark.broker
-
-
-@pytest.fixture
-def agent(broker: Broker, tmp_path: Path) -> Iterator[AgentProcess]:
-    made = AgentProcess(tmp_path / "node", broker.url)
-    yield made
-    made.kill()
-
-
-@pytest.fixture
-def hand(observer: Observer) -> Hand:
-    return Hand(observer)
 
 
 def _write(agent: AgentProcess, *entries: dict[str, Any]) -> None:
@@ -83,17 +71,6 @@ def _consuming(port: int) -> Iterator[Consumer]:
         consumer.close()
 
 
-def _replayed(ops: list[ModelOp]) -> dict[str, str]:
-    """What somebody has who does just what the ops say, those that come again too."""
-    models: dict[str, str] = {}
-    for op in ops:
-        if op.op == "load":
-            models[op.model] = op.spec["storageUri"]
-        else:
-            models.pop(op.model, None)
-    return models
-
-
 def test_o2_a_model_that_flaps_a_hundred_times_over_broker_restarts_is_told_in_order(
     tmp_path: Path,
 ) -> None:
@@ -113,10 +90,10 @@ def test_o2_a_model_that_flaps_a_hundred_times_over_broker_restarts_is_told_in_o
                 if turn % 30 == 20:
                     broker.restart()
             want = {"a": "s3://v2-99", "b": "s3://b"}
-            eventually(lambda: _replayed(consumer.ops) == want, 40, what="the state of the file")
+            eventually(lambda: replay(consumer.ops) == want, 40, what="the state of the file")
             eventually(lambda: _settled(agent), 20, what="the broker has every op")
             ops = list(consumer.ops)
-        assert _replayed(ops) == want
+        assert replay(ops) == want
         first = {op.seq: op for op in reversed(ops)}  # each seq says one thing, however often
         assert all(first[op.seq] == op for op in ops)
         assert sorted(first) == list(range(1, len(first) + 1))

@@ -35,13 +35,6 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
         made.kill()
 
 
-@pytest.fixture
-def agent(broker: Broker, tmp_path: Path) -> Iterator[AgentProcess]:
-    made = AgentProcess(tmp_path / "node", broker.url)
-    yield made
-    made.kill()
-
-
 def _files(agent: AgentProcess) -> dict[str, tuple[int, int]]:
     """Which file is at each path of the tree: another one is there after a write."""
     return {
