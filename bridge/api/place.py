@@ -12,6 +12,7 @@ import os
 import socket
 import stat
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,10 +41,12 @@ class Opened:
         return _file(self.path) == self.file
 
     def remove(self) -> None:
-        """Close it, and take its file away."""
+        """Close it, and take its file away. One that may not be removed stays: it is replaced when
+        a bridge starts there."""
         self.socket.close()
         if self.in_place:
-            self.path.unlink(missing_ok=True)
+            with suppress(OSError):
+                self.path.unlink()
 
 
 def socket_path(

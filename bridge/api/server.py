@@ -79,19 +79,23 @@ class ApiServer:
         try:
             opened = open_socket(self._path)
         except ApiError as error:
-            if self._said.new("opening", str(error)):
-                log.warning(
-                    "no API: nodes are served all the same, commands that need it are not",
-                    reason=str(error),
-                )
+            self._say_none(str(error))
             return False
-        self._said.over("opening")
-        log.info("API opened", socket=str(self._path))
         try:
             asyncio.run(self._serve(opened))
+        except OSError as error:  # no file descriptor is left, for one
+            self._say_none(f"{self._path} cannot be served: {error.strerror or error}")
+            return False
         finally:
             opened.remove()
         return True
+
+    def _say_none(self, reason: str) -> None:
+        if self._said.new("opening", reason):
+            log.warning(
+                "no API: nodes are served all the same, commands that need it are not",
+                reason=reason,
+            )
 
     async def _serve(self, opened: Opened) -> None:
         async def look() -> None:
@@ -118,6 +122,8 @@ class ApiServer:
                 timeout_notify=_LOOK,
             )
         )
+        self._said.over("opening")
+        log.info("API opened", socket=str(self._path))
         self._server = server
         if not self._stopping.is_set():
             await server.serve([opened.socket])

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import errno
 import json
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -234,6 +237,38 @@ def test_a_place_that_is_taken_is_said_once_and_used_once_it_is_free(
         eventually(lambda: answers(served.client()), 30, what="it is open")
     said = [r for r in caplog.records if r.getMessage().startswith("no API")]
     assert len(said) == 1
+
+
+def test_without_file_descriptors_there_is_no_api_until_there_are_some_and_nothing_ends(
+    path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(bridge.api.server, "_AGAIN", Every())
+    run, attempts = asyncio.run, iter(range(2))
+
+    def too_many(main: Coroutine[Any, Any, None]) -> None:
+        if next(attempts, None) is None:
+            run(main)
+        else:
+            main.close()
+            raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(asyncio, "run", too_many)
+    with serving(path) as served:
+        assert answers(served.client())
+    (said,) = [r for r in caplog.records if r.getMessage().startswith("no API")]
+    assert "Too many open files" in str(vars(said))
+
+
+def test_a_socket_that_may_not_be_removed_ends_nothing(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: Path, missing_ok: bool = False) -> None:
+        del missing_ok
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    with serving(path):
+        monkeypatch.setattr(Path, "unlink", refuse)
+    assert path.is_socket()
 
 
 class Every:
