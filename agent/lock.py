@@ -5,12 +5,12 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from nodecast.errors import SettingsError, StateDirInUse, StoreError
+from nodecast.threads import sleep as real_sleep
 
 FILE = "agent.lock"
 # What a later start may find mended; a wrong setting it would not.
@@ -20,7 +20,7 @@ _PAUSE = 0.05  # seconds; a `status` command may hold the lock for a moment
 
 
 @contextmanager
-def locked(state_dir: Path, sleep: Callable[[float], None] = time.sleep) -> Iterator[None]:
+def locked(state_dir: Path, sleep: Callable[[float], None] = real_sleep) -> Iterator[None]:
     """Make the directory, and hold its lock.
 
     Raises StateDirInUse when another agent has it, StoreError when the disk does not allow it now,

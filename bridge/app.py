@@ -34,7 +34,7 @@ from nodecast.log import Repeats, logger
 from nodecast.names import bridge_name
 from nodecast.session import Session
 from nodecast.signals import stop_on_signal
-from nodecast.threads import supervised
+from nodecast.threads import sleep, supervised
 from nodecast.topics import Topics, bridge_client_id
 
 log = logger(__name__)
@@ -142,7 +142,7 @@ class App:
             again = time.monotonic() + _BACKOFF.pause(failures, self._rng)
             while self._going and (left := again - time.monotonic()) > 0:
                 self._attendant.attend()
-                time.sleep(min(left, 0.2))
+                sleep(min(left, 0.2))
         return None
 
     def _ask_identity(self) -> str | SourceError | None:

@@ -156,7 +156,7 @@ def approve(config: Path | None, kind: str, **flags: Any) -> int:
 
     What its source shows is what is meant: what the removal guard keeps on the nodes leaves them,
     and a kind that the server does not know counts as empty until it is served again. KIND is a
-    name such as Dataset.sedna.io, or Dataset where that is clear. Kinds that are held along with
+    name such as Dataset.sedna.io, or dataset where that is clear. Kinds that are held along with
     it go with it. Exits 1 where there is nothing to approve.
     """
     settings = settings_of(BridgeSettings, config, flags)
@@ -172,6 +172,10 @@ def approve(config: Path | None, kind: str, **flags: Any) -> int:
         return EXIT_PROBLEM
     gone = f": {guarded.missing} of its {guarded.placed} objects may leave" if guarded else ""
     print(one_line(f"approved   {name}{gone}"))
+    now = {each.kind for each in _status(client, settings.bridge).kinds if each.held}
+    along = [k.kind for k in known if k.held and k.kind != name and k.kind not in now]
+    if along:
+        print(one_line(f"           let go with it: {', '.join(along)}"))
     _print_held([view])
     return EXIT_OK
 
@@ -228,7 +232,7 @@ def _running(settings: BridgeSettings) -> bool:
 def _print_held(kinds: Iterable[KindView]) -> None:
     for each in kinds:
         if each.held:
-            print(one_line(f"           held: {each.kind}: {', '.join(each.reasons)}"))
+            print(one_line(f"           held: {each.kind}: {'; '.join(each.reasons)}"))
 
 
 def _resolve(kind: str, known: Sequence[KindView]) -> KindName:
@@ -238,10 +242,15 @@ def _resolve(kind: str, known: Sequence[KindView]) -> KindName:
     except InvalidName as error:
         raise click.BadParameter(str(error), param_hint="KIND") from error
     names = [each.kind for each in known]
-    short = [each for each in names if each.partition(".")[0] == name]
-    if name not in names and len(short) > 1:
-        raise click.BadParameter(f"{kind} is one of {', '.join(short)}", param_hint="KIND")
-    return name if name in names or not short else short[0]
+    meant = [each for each in names if name.lower() in (each.lower(), _short(each).lower())]
+    if name not in names and len(meant) > 1:
+        raise click.BadParameter(f"{kind} is one of {', '.join(meant)}", param_hint="KIND")
+    return name if name in names or not meant else meant[0]
+
+
+def _short(kind: str) -> str:
+    """Without the group."""
+    return kind.partition(".")[0]
 
 
 def _lease(origin: Origin) -> bool:

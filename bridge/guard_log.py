@@ -56,10 +56,11 @@ class GuardLog:
                 self._warn(kind, each, said.nodes, now)
         for kind in self._said.keys() - guarded.keys():
             del self._said[kind]
-            log.info(
+            missing = holding.view(kind).guard.missing(catalog.placed(kind))
+            (log.warning if missing else log.info)(
                 "removal guard: so much is back that the rest may go once the hold is over",
                 kind=kind,
-                missing=holding.view(kind).guard.missing(catalog.placed(kind)),
+                missing=missing,
                 placed=catalog.placed(kind),
                 hold=holding.hold,
             )

@@ -107,7 +107,7 @@ def nodes_status(
 def line(status: Status) -> str:
     """One line on all that matters, for `systemctl status`."""
     guarded = [
-        f"held: {kind.kind}: {', '.join(kind.reasons)}" for kind in status.kinds if kind.guarded
+        f"held: {kind.kind}: {'; '.join(kind.reasons)}" for kind in status.kinds if kind.guarded
     ]
     others = [kind.kind for kind in status.kinds if kind.held and not kind.guarded]
     held = [*guarded, *([f"held: {', '.join(others)}"] if others else [])]

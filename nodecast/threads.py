@@ -39,3 +39,9 @@ def supervised(name: str, run: Callable[[], None], fail: Fail) -> threading.Thre
             fail(died)
 
     return threading.Thread(target=top, name=name, daemon=True)
+
+
+def sleep(seconds: float) -> None:
+    """Wait, by the monotonic clock. Under libfaketime, which fakes the time of day alone, the
+    standard library's `time.sleep` fails with EINVAL."""
+    threading.Event().wait(seconds)

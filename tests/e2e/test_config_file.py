@@ -395,7 +395,9 @@ def test_f6_at_the_limits_of_inotify_one_warning_names_the_sysctl_and_the_poll_t
     config.write_text(_text(0))
     agent.start()
     for version in range(4):
-        config.write_text(_text(version))
+        whole = config.with_name("new")  # the poll must not see it half written
+        whole.write_text(_text(version))
+        whole.replace(config)
         _acts(hand, a=f"s3://{version}")
     warnings = [line for line in agent.log.splitlines() if " warning " in line]
     assert len(warnings) == 1

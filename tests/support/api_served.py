@@ -39,27 +39,33 @@ def status(**more: object) -> Status:
 
 
 class Subject:
-    """What the API asks: `DATASET` is held, and can be approved once."""
+    """What the API asks: `DATASET` is held, and can be approved once; `along` goes with it."""
 
     def __init__(self, *more: KindName) -> None:
         """It knows `more` kinds, which are well."""
         self.more = more
         self.held = True
+        self.along: tuple[KindName, ...] = ()
         self.asked = 0
         self.threads: set[str] = set()
 
     def status(self) -> Status:
         self.asked += 1
         self.threads.add(threading.current_thread().name)
-        return status(kinds=[self._dataset, *map(kind, (MODEL, *self.more))])
+        others = [kind(name, held=self.held and name in self.along) for name in self._others]
+        return status(kinds=[self._dataset, *others])
 
     def approve(self, name: KindName) -> KindView:
-        if name not in (DATASET, MODEL, *self.more):
+        if name not in (DATASET, *self._others):
             raise UnknownKind(f"{name} has no rule")
         if name != DATASET or not self.held:
             raise NothingToApprove(f"nothing to approve: {name} is not held")
         self.held = False
         return self._dataset
+
+    @property
+    def _others(self) -> tuple[KindName, ...]:
+        return (MODEL, *self.more)
 
     @property
     def _dataset(self) -> KindView:

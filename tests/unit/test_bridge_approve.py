@@ -23,13 +23,21 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
         yield served
 
 
-@pytest.mark.parametrize("name", [DATASET, "Dataset"])
+@pytest.mark.parametrize("name", [DATASET, "Dataset", "dataset", "dataset.sedna.io"])
 def test_a_kind_is_named_in_full_or_as_far_as_it_is_clear(
     name: str, served: Served, capsys: Output
 ) -> None:
     assert run("approve", name) == 0
     assert capsys.readouterr().out == f"approved   {DATASET}\n"
     assert not served.subject.held
+
+
+def test_what_was_held_along_and_goes_too_is_said(served: Served, capsys: Output) -> None:
+    served.subject.along = (CLOUD,)
+    assert run("approve", DATASET) == 0
+    assert capsys.readouterr().out == (
+        f"approved   {DATASET}\n           let go with it: {CLOUD}\n"
+    )
 
 
 def test_what_is_not_needed_ends_with_1_and_what_is_held(served: Served, capsys: Output) -> None:

@@ -64,7 +64,7 @@ def offline(failure: str | None) -> BrokerStatus:
         ),
         (
             status(kinds=[GUARD, THROUGH, kind(MODEL)]),
-            "in charge of 0 nodes; held: Dataset.sedna.io: it is missing, 11 of its 12 are gone;"
+            "in charge of 0 nodes; held: Dataset.sedna.io: it is missing; 11 of its 12 are gone;"
             " held: Model.sedna.io",
         ),
     ],

@@ -74,12 +74,15 @@ def test_what_goes_missing_after_it_was_said_is_said_once_more(
     assert said() == []
 
 
-def test_the_end_of_a_guard_is_said_once(core: Core, said: Callable[[], list[Any]]) -> None:
+@pytest.mark.parametrize(("back", "level"), [(10, "WARNING"), (15, "INFO")])
+def test_the_end_of_a_guard_is_said_once_and_loudly_while_anything_is_missing(
+    back: int, level: str, core: Core, said: Callable[[], list[Any]]
+) -> None:
     lose(core, 0, 15)
     said()
-    core.put(*(record(f"Alone/a{n}", "n") for n in range(10)))
+    core.put(*(record(f"Alone/a{n}", "n") for n in range(back)))
     core.after(0)
-    assert said() == [("INFO", OVER, 5, 15)]
+    assert said() == [(level, OVER, 15 - back, 5 + back)]
     assert said() == []
 
 
