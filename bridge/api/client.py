@@ -5,7 +5,9 @@ from __future__ import annotations
 import http.client
 import os
 import socket
+import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from http import HTTPStatus
 from pathlib import Path
 from typing import TypeVar
@@ -21,7 +23,9 @@ from nodecast.names import KindName
 T = TypeVar("T")
 
 WITHIN = 10.0
-"""Seconds that a bridge may be silent: it gives its loop half of that."""
+"""Seconds that an answer may take: a bridge gives its loop half of that."""
+_LARGEST = 64 << 20
+"""Bytes of an answer; what says more is no bridge."""
 
 
 class _Problem(msgspec.Struct):
@@ -87,20 +91,36 @@ class _Connection(http.client.HTTPConnection):
     def __init__(self, path: Path, timeout: float) -> None:
         super().__init__("localhost", timeout=timeout)
         self._path = path
+        self._opened: socket.socket | None = None
+        self.overdue = False
 
     def connect(self) -> None:
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+        self._opened = self.sock  # which the answer takes over
         self.sock.settimeout(self.timeout)
         self.sock.connect(str(self._path))
+
+    def cut(self) -> None:
+        """Any thread: its time is over, also where a part comes now and then."""
+        self.overdue = True
+        if self._opened is not None:
+            with suppress(OSError):  # it is closed already
+                self._opened.shutdown(socket.SHUT_RDWR)
 
 
 def _exchange(path: Path, method: str, target: str, within: float) -> tuple[int, bytes]:
     """(status code, body). Raises NoBridge."""
     connection = _Connection(path, within)
+    limit = threading.Timer(within, connection.cut)
+    limit.daemon = True
+    limit.start()
     try:
         connection.request(method, target)
         answer = connection.getresponse()
-        return answer.status, answer.read()
+        body = answer.read(_LARGEST)
+        if connection.overdue:  # cut short, it may look whole
+            raise TimeoutError
+        return answer.status, body
     except PermissionError as error:
         raise NoBridge(
             f"the bridge at {path} may be asked by its own user and by root only: run this command"
@@ -110,11 +130,12 @@ def _exchange(path: Path, method: str, target: str, within: float) -> tuple[int,
         raise NoBridge(
             f"no bridge answers at {path}: it was killed, or is about to start"
         ) from error
-    except TimeoutError as error:
-        raise NoBridge(
-            f"the bridge at {path} was silent for {within:g} s: it hangs, or was stopped"
-        ) from error
     except (OSError, http.client.HTTPException) as error:
-        raise NoBridge(f"the bridge at {path} broke off: {error!r}") from error
+        if connection.overdue or isinstance(error, TimeoutError):
+            what = f"did not answer within {within:g} s: it hangs, or was stopped"
+        else:
+            what = f"broke off: {error!r}"
+        raise NoBridge(f"the bridge at {path} {what}") from error
     finally:
+        limit.cancel()
         connection.close()

@@ -190,7 +190,7 @@ def test_a_bridge_that_stands_still_costs_check_nothing_but_a_line(one: Fleet) -
     shown = ("--manifests", str(one.manifests), "--mqtt-url", one.broker.url)
     checked = run_to_end("nodecast-bridge", "check", *shown)
     assert checked.returncode == 0
-    assert f"silent     the bridge at {path(one)} was silent for 3 s" in checked.stdout
+    assert f"silent     the bridge at {path(one)} did not answer within 3 s" in checked.stdout
     assert "served     Dataset.sedna.io: 13 objects, 12 on nodes" in checked.stdout
     one.bridge.thaw()
     comes_to(one, "in charge")

@@ -8,6 +8,7 @@ import json
 import socket
 import threading
 from collections.abc import Coroutine, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -312,8 +313,32 @@ def test_whoever_may_not_ask_is_told_who_may(path: Path, monkeypatch: pytest.Mon
 
 def test_a_bridge_that_is_silent_is_given_up(path: Path) -> None:
     opened = open_socket(path)
-    with pytest.raises(NoBridge, match=r"was silent for 0\.1 s: it hangs, or was stopped"):
+    with pytest.raises(NoBridge, match=r"did not answer within 0\.1 s: it hangs, or was stop"):
         Client([path], 0.1).status()
+    opened.remove()
+
+
+@pytest.mark.parametrize("piece", [b" ", b"X: y\r\n"])
+@pytest.mark.parametrize("head", [b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\n\r\n"])
+def test_an_answer_that_comes_for_ever_is_given_up(head: bytes, piece: bytes, path: Path) -> None:
+    opened = open_socket(path)
+    left = threading.Event()
+
+    def other() -> None:
+        connection, _ = opened.socket.accept()
+        with connection, suppress(OSError):
+            connection.sendall(head)
+            for _ in range(90):
+                if left.wait(0.05):
+                    return
+                connection.sendall(piece)
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    with pytest.raises(NoBridge, match=r"did not answer within 0\.2 s"):
+        Client([path], 0.2).status()
+    left.set()
+    thread.join()
     opened.remove()
 
 
