@@ -43,12 +43,9 @@ class Port:
         raise AssertionError(reason)
 
 
-@pytest.mark.parametrize("queue", [40, 2, 0])
-def test_reports_whose_replay_the_broker_cuts_short_are_asked_for_again_in_smaller_batches(
-    queue: int,
-) -> None:
-    """With a broker that lets no echo through at all the nodes are served unheard in the end."""
-    port, identity = Port(), Identity(BridgeName("b"), "s", "me")
+def in_charge(port: Port) -> OwnTopics:
+    """In charge of all nodes, whose reports are to be heard."""
+    identity = Identity(BridgeName("b"), "s", "me")
     charge = Charge(identity)
     own = OwnTopics(
         identity, charge, Topics(), port, since="", again=Backoff(1, 60), rng=random.Random(1)
@@ -59,6 +56,26 @@ def test_reports_whose_replay_the_broker_cuts_short_are_asked_for_again_in_small
     charge.written()
     own.write_ledger(NODES, 0, lambda _: Counts({}, sure=True), 0.0)
     own.acknowledged(LEDGER)
+    return own
+
+
+def test_where_the_broker_lets_no_report_be_heard_nodes_are_served_unheard() -> None:
+    port = Port()
+    own = in_charge(port)
+    own.work(NODES, 0.0)
+    assert own.open_nodes == set()
+    own.subscribed(REPLAY, ("node/n0/status",), 0.0)
+    assert own.open_nodes == NODES
+    assert own.refusals == {REPLAY.what: "the broker refused node/n0/status"}
+
+
+@pytest.mark.parametrize("queue", [40, 2, 0])
+def test_reports_whose_replay_the_broker_cuts_short_are_asked_for_again_in_smaller_batches(
+    queue: int,
+) -> None:
+    """With a broker that lets no echo through at all the nodes are served unheard in the end."""
+    port = Port()
+    own = in_charge(port)
     now, turns = 0.0, 0
     while own.open_nodes != NODES:
         turns += 1
