@@ -203,6 +203,11 @@ class OwnTopics:
         if nodes <= 1:
             self._replay.give_up()  # better to serve nodes unheard than not at all
             self._reopen()
+            log.error(
+                "the broker lets no report be heard: nodes are served all the same, also those of"
+                " another bridge; raise its max_queued_messages"
+            )
+            return
         log.warning(
             "the broker dropped the end of a replay: fewer reports at a time are asked for;"
             " raise its max_queued_messages",
