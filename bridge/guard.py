@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import islice, takewhile
 
 from nodecast.names import ResourceKey
 
@@ -142,11 +142,13 @@ class KindGuard:
 
     def lately(self, now: float) -> int:
         """How many departed within the window: a kind in doubt remembers more."""
-        return self.departed_since(now - self._policy.window)
+        return self.departed_since(now - self._policy.window, len(self._departed))
 
-    def departed_since(self, since: float) -> int:
-        """How many departed after that second."""
-        return sum(1 for _ in takewhile(lambda at: at > since, reversed(self._departed.values())))
+    def departed_since(self, since: float, most: int) -> int:
+        """How many departed after that second, counted up to `most`: it is asked for each node
+        that loses something."""
+        newest = islice(reversed(self._departed.values()), most)
+        return sum(1 for _ in takewhile(lambda at: at > since, newest))
 
     def count(self, placed: int) -> int:
         """How many were placed, the most within the window: what the ledger is to count."""

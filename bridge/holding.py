@@ -231,7 +231,9 @@ class Holding:
 
     def lost_much(self, kind: KindName, since: float) -> bool:
         """Whether a kind has lost more since then than one of `DEAR` objects placed."""
-        return self._kinds[kind].guard.departed_since(since) * DEAR > self._catalog.placed(kind)
+        placed = self._catalog.placed(kind)
+        lost = self._kinds[kind].guard.departed_since(since, most=placed // max(DEAR, 1) + 1)
+        return lost * DEAR > placed
 
     @property
     def vanished(self) -> dict[KindName, int]:

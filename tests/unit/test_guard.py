@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 
 from bridge.guard import Guarded, GuardPolicy, KindGuard
 from bridge.sources.events import KindStatus
 from nodecast.errors import NothingToApprove, UnknownKind
-from nodecast.names import KindName
+from nodecast.names import KindName, ResourceKey
 from tests.support.core import ALONE, OWNER, PART, Core, key, record
 
 NUMBER, WINDOW = GuardPolicy().number, GuardPolicy().window
@@ -116,3 +119,31 @@ def test_a_guard_that_is_off_holds_nothing() -> None:
         guard.departed(key(each), 0.0)
     guard.judge(0, 0.0)
     assert guard.guarded(0) is None
+
+
+# -- what each node asks
+
+
+class Counted(dict[ResourceKey, float]):
+    """When what departed; it is counted how many of them are looked at, from the newest on."""
+
+    looked_at = 0
+
+    def values(self) -> Any:
+        return self
+
+    def __reversed__(self) -> Iterator[Any]:
+        for each in reversed(list(dict.values(self))):
+            self.looked_at += 1
+            yield each
+
+
+def test_what_departed_is_counted_no_further_than_it_matters() -> None:
+    guard = KindGuard(GuardPolicy())
+    departed = guard._departed = Counted()
+    assert guard.departed_since(0.0, 10) == 0
+    for n in range(1000):
+        guard.departed(key(f"Alone/{n}"), float(n))
+    assert guard.departed_since(994.0, 10) == 5
+    assert guard.departed_since(0.0, 7) == 7
+    assert departed.looked_at == 6 + 7
