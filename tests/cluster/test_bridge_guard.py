@@ -84,7 +84,8 @@ def test_a_crd_that_goes_under_a_watch_takes_nothing_away_even_when_it_is_back_a
     bridge: ClusterBridge,
 ) -> None:
     cluster = bridge.cluster
-    cluster.group.uninstall("Camera")
+    with bridge.process.frozen():
+        cluster.group.uninstall("Camera")
     is_guarded(bridge)
     cluster.group.install("Camera")
     cluster.camera("keeps-the-kind", "edge-3")  # an empty one would wait for a second list
@@ -92,7 +93,8 @@ def test_a_crd_that_goes_under_a_watch_takes_nothing_away_even_when_it_is_back_a
     removals_arrive_meanwhile(bridge)
     cluster.delete("Camera", "keeps-the-kind")
 
-    create_cameras(cluster, "shown")
+    with bridge.process.frozen():
+        create_cameras(cluster, "shown")
     bridge.should_be(PLACED)
     assert kept(bridge)
 
@@ -100,8 +102,9 @@ def test_a_crd_that_goes_under_a_watch_takes_nothing_away_even_when_it_is_back_a
 def test_deleted_cameras_leave_once_they_are_approved_and_not_before(
     bridge: ClusterBridge,
 ) -> None:
-    for name in NAMES[1:]:
-        bridge.cluster.delete("Camera", name)
+    with bridge.process.frozen():  # what goes slower than it settles is not guarded
+        for name in NAMES[1:]:
+            bridge.cluster.delete("Camera", name)
     is_guarded(bridge, missing=11)
     removals_arrive_meanwhile(bridge)
     assert kept(bridge)
@@ -137,7 +140,8 @@ def test_a_restart_onto_an_api_server_that_lost_its_cameras_takes_nothing_away(
     is_guarded(bridge)
     removals_arrive_meanwhile(bridge)
 
-    create_cameras(bridge.cluster, "shown")
+    with bridge.process.frozen():
+        create_cameras(bridge.cluster, "shown")
     bridge.should_be(PLACED)
     assert kept(bridge)
 

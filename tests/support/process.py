@@ -10,7 +10,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.support.wait import eventually
@@ -109,6 +110,18 @@ class Process:
 
     def thaw(self) -> None:
         self._signal(signal.SIGCONT)
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """It stands still meanwhile, if it runs: what happens bit by bit, it sees as one."""
+        still = self.running
+        if still:
+            self.freeze()
+        try:
+            yield
+        finally:
+            if still:
+                self.thaw()
 
     def kill(self) -> None:
         """SIGKILL, and wait until it has ended."""
