@@ -28,7 +28,7 @@ from bridge.publisher import Publisher
 from bridge.record import ObjectRecord
 from bridge.settle import Settle
 from bridge.source_log import SourceLog
-from bridge.sources.events import Changed, Findings, KindStatus, Listed, SourceEvent
+from bridge.sources.events import Changed, Findings, Interrupted, KindStatus, Listed, SourceEvent
 from bridge.tokens import LEDGER, Control, SnapshotToken
 from bridge.writer import SnapshotWriter
 from nodecast.log import logger
@@ -120,6 +120,9 @@ class Bridge:
                 if listed is not None:
                     self._apply(self.catalog.changes(kind, listed), now)
                 self._log.listed(event)
+                self.publisher.recheck()
+            case Interrupted():
+                self.holding.interrupted(event, now)
                 self.publisher.recheck()
 
     def _apply(self, changes: Mapping[ResourceKey, ObjectRecord | None], now: float) -> None:

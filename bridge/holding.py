@@ -22,7 +22,7 @@ from bridge.guard import Counts, Guarded, GuardPolicy
 from bridge.guards import Guards
 from bridge.kind_state import KindState
 from bridge.placement import Rules
-from bridge.sources.events import KindStatus, Listed
+from bridge.sources.events import Interrupted, KindStatus, Listed
 from nodecast.errors import InvalidName, NothingToApprove, UnknownKind
 from nodecast.names import KindName, ResourceKey, kind_of, parse_kind
 
@@ -77,6 +77,13 @@ class Holding:
         elif not view.approved:
             view.glimpsed = True
 
+    def interrupted(self, event: Interrupted, now: float) -> None:
+        """News of a kind may be missing, or is not any more."""
+        view = self._kinds[event.kind]
+        if view.interrupted and not event.now:
+            view.resumed_at = now
+        view.interrupted = event.now
+
     def changed(self, delta: Delta, now: float) -> None:
         """The catalog changed: remember what was lost, and when."""
         for kind in delta.lost:
@@ -122,6 +129,8 @@ class Holding:
                 answered_at=old.answered_at,
                 listed_at=old.listed_at,
                 lost_at=old.lost_at,
+                interrupted=old.interrupted,
+                resumed_at=old.resumed_at,
             )
             for kind, old in self._kinds.items()
             if old.ruled

@@ -24,6 +24,8 @@ class KindState:
     answered_at: float = -math.inf
     listed_at: float = -math.inf
     lost_at: float = -math.inf  # when an object went, or came back, last
+    interrupted: bool = False  # news of it may be missing
+    resumed_at: float = -math.inf  # when that was over last
     glimpsed: bool = False  # a cause came, and may have gone, since the last update
     caused: bool = False  # there is a cause of its own to hold it
     cause_at: float = -math.inf  # when one was seen last, or seen gone

@@ -277,10 +277,9 @@ class Publisher:
             after = self.lists_wanted.get(kind, -math.inf)
             self.lists_wanted[kind] = max(after, listed_after)
         if not verdict.go:
+            self._blocked.add(node)  # what comes may be sooner than the time
             if verdict.at < math.inf:
                 self._wakes.set(node, verdict.at)
-            else:
-                self._blocked.add(node)
         elif self._stamp(node, state, content):
             self._send(node, state, now, port)
 

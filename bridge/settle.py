@@ -2,9 +2,9 @@
 
 Pure: time comes in as monotonic seconds. Kinds arrive in any order, and one watch may be silent: an
 object may look as if it left a node while the news of what keeps it there is still under way. So a
-removal waits until its kind has lost nothing for `settle` seconds (`settle_max` at most), until no
-kind that it depends on awaits a second list, and, where that is in doubt, until the kinds concerned
-were listed after the loss was seen:
+removal waits until its kind has lost nothing, and no watch concerned was broken, for `settle`
+seconds (`settle_max` at most), until no kind that it depends on awaits a second list, and, where
+that is in doubt, until the kinds concerned were listed after the loss was seen:
 
 - an object that is still there, of a kind that is placed through others, may be kept through them;
 - of a kind that was held till now, the bridge may know what was true when the hold began;
@@ -101,8 +101,11 @@ class Settle:
         return frozenset(before) - frozenset(new.held)
 
     def _due(self, since: float, kinds: Iterable[KindName]) -> float:
-        quiet = max(self._holding.view(kind).lost_at for kind in kinds) + self._settle
-        return max(since + self._settle, min(quiet, since + self._settle_max))
+        quiet = max(self._holding.view(kind).lost_at for kind in kinds)
+        concerned = frozenset(kinds).union(*(self._rules.depends_on(kind) for kind in kinds))
+        for view in map(self._holding.view, concerned):
+            quiet = max(quiet, math.inf if view.interrupted else view.resumed_at)
+        return max(since + self._settle, min(quiet + self._settle, since + self._settle_max))
 
     def _doubts(
         self, keys: Iterable[ResourceKey], opened: Iterable[KindName], *, held: bool

@@ -66,6 +66,15 @@ class Changed:
 
 
 @dataclass(frozen=True, slots=True)
+class Interrupted:
+    """Whether news of a kind may be missing: a watch ended in an error, and neither a watch nor a
+    list was answered since."""
+
+    kind: KindName
+    now: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Problem:
     """Something that the source cannot serve; `place` is file and document, or namespace."""
 
@@ -82,7 +91,7 @@ class Findings:
     skipped: Mapping[KindName, int]
 
 
-SourceEvent = Listed | Changed | Findings
+SourceEvent = Listed | Changed | Interrupted | Findings
 Emit = Callable[[SourceEvent], None]
 """Takes what a source says, from the source's own threads."""
 

@@ -6,8 +6,9 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+from bridge.sources.events import Interrupted
 from bridge.sources.kubernetes.access import Access
-from tests.support.informing import LISTS, QUICK, WATCHES, informing, serving
+from tests.support.informing import LISTS, QUICK, WATCHES, Informing, informing, serving
 from tests.support.objects import dataset
 from tests.support.rawhttp import HEAD, RawServer, whole
 from tests.support.wait import eventually
@@ -33,6 +34,22 @@ def test_k1_a_watch_that_is_silent_after_its_headers_is_resumed(tmp_path: Path) 
         it.knows("a", "b")
         assert it.told.gone == []
         assert len(it.asked("list")) == 1
+
+
+def test_k1_while_a_silent_watch_is_not_resumed_it_is_told_that_news_may_be_missing(
+    tmp_path: Path,
+) -> None:
+    with serving(dataset("a", "edge0")) as server, informing(server, tmp_path) as it:
+        it.watching()
+        fault = server.faults.swallow(WATCHES)
+        server.faults.freeze_watches(WATCHES)
+        eventually(lambda: interruptions(it) == [True])
+        fault.clear()
+        eventually(lambda: interruptions(it) == [True, False])
+
+
+def interruptions(it: Informing) -> list[bool]:
+    return [each.now for each in it.told.events if isinstance(each, Interrupted)]
 
 
 def test_k1_a_stream_that_falls_silent_in_the_middle_is_resumed(tmp_path: Path) -> None:

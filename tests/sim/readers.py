@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from bridge.record import ObjectRecord
-from bridge.sources.events import Changed, KindStatus, Listed, SourceEvent
+from bridge.sources.events import Changed, Interrupted, KindStatus, Listed, SourceEvent
 from nodecast.names import KindName, ResourceKey, kind_of
 from tests.sim.clock import Simulation
 from tests.sim.things import KINDS, Thing, record, records
@@ -52,6 +52,8 @@ class KindReader:
     def gap(self, lasts: float, *, noticed: bool) -> None:
         """No news for a while; afterwards the watch resumes, or has to list again."""
         self._gap_until, self._noticed = self._sim.now + lasts, noticed
+        if noticed:
+            self._emit(Interrupted(self._kind, True))
         self._sim.after(lasts + 0.01, self._resume)
 
     @property
@@ -73,6 +75,7 @@ class KindReader:
         if status is KindStatus.OK:
             self._seen, self._watching = self._truth.version, True
             self._emit(Listed(self._kind, status, records(self._truth.shown, self._kind), asked_at))
+            self._emit(Interrupted(self._kind, False))
             return
         self._watching = False
         self._emit(Listed(self._kind, status, None, asked_at, "the accident"))
@@ -109,6 +112,7 @@ class KindReader:
         if not self._watching or self._rng.random() < 0.4:  # 410, or nothing to resume
             self.list()
             return
+        self._emit(Interrupted(self._kind, False))
         for entry in self._truth.entries:
             if entry.version > self._seen and kind_of(entry.key) == self._kind:
                 self._seen = entry.version

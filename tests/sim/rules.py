@@ -98,7 +98,7 @@ _PATCHES: dict[str, list[tuple[Any, str, Callable[[], Any]]]] = {
     # after a reconnection, nothing is published again
     "mark": [(Charge, "mark", lambda: math.inf)],
     # the nodes of the ledger are not served unless they have something
-    "ledger names": [(bridge.bridge, "_names", lambda: lambda _: [])],
+    "ledger names": [(bridge.bridge, "nodes_of", lambda: lambda _: [])],
     # a node that is ahead is left alone
     "ahead": [(bridge.feedback, "judge", lambda: _judge_no_ahead)],
     # no report is answered

@@ -18,7 +18,7 @@ from bridge.placement import Rules, make_rule
 from bridge.publisher import Publisher, PublishPolicy
 from bridge.record import ObjectRecord
 from bridge.settle import Settle
-from bridge.sources.events import KindStatus, Listed
+from bridge.sources.events import Interrupted, KindStatus, Listed
 from bridge.tokens import SnapshotToken
 from bridge.writer import SnapshotWriter
 from nodecast.messages import Snapshot, Wire, decode_snapshot, resource_digest
@@ -131,6 +131,11 @@ class Core:
         for kind in kinds or RULES.kinds:
             self.holding.listed(Listed(kind, status, None, asked_at))
         self.holding.update(self.now)
+        self.publisher.recheck()
+
+    def interrupted(self, kind: KindName, now: bool) -> None:
+        """News of a kind may be missing, or is not any more."""
+        self.holding.interrupted(Interrupted(kind, now), self.now)
         self.publisher.recheck()
 
     def charge(self, counts: dict[str, int] | None = None, *, all_seen: bool = True) -> None:

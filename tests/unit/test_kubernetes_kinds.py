@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bridge.placement import Rules, built_in
-from bridge.sources.events import Changed, KindStatus, Listed, SourceEvent
+from bridge.sources.events import Changed, Interrupted, KindStatus, Listed, SourceEvent
 from bridge.sources.kubernetes.answers import Garbled
 from bridge.sources.kubernetes.kinds import KindTeller
 from bridge.sources.kubernetes.sight import Contradiction
@@ -72,6 +72,20 @@ def test_nothing_is_told_of_a_kind_before_every_namespace_has_answered() -> None
     told.list("b", "y")
     assert told.last.status is KindStatus.OK
     assert set(told.last.objects or ()) == {key("a", "x"), key("b", "y")}
+
+
+def test_news_may_be_missing_of_a_kind_while_they_may_be_of_one_of_its_namespaces() -> None:
+    told = Told()
+    told.teller.interrupted("a", True)
+    told.list("a", "x")
+    told.list("b", "y")
+    assert not any(isinstance(each, Interrupted) for each in told.events), "nothing was told yet"
+    for namespace, now in (("a", True), ("b", True), ("a", False), ("b", False)):
+        told.teller.interrupted(namespace, now)
+    told.teller.interrupted("a", True)
+    told.list("a", "x")
+    seen = [each.now for each in told.events if isinstance(each, Interrupted)]
+    assert seen == [True, False, True, False]
 
 
 def test_a_refusal_is_an_answer_too() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from bridge.holding import DEAR
 from bridge.sources.events import KindStatus
+from nodecast.names import KindName
 from tests.support.core import ALONE, OWNER, PART, Core, key, names, record
 
 
@@ -87,6 +88,44 @@ def test_a_kind_that_never_rests_delays_a_removal_by_ten_seconds_at_most() -> No
     core.put(record("Alone/m", "m"))
     core.after(0.5)
     assert ["Alone/b"] in sent(core)
+
+
+@pytest.mark.parametrize("broken", [PART, OWNER], ids=["its own", "one that it depends on"])
+def test_a_removal_waits_while_a_watch_concerned_is_broken_and_settles_after_it(
+    broken: KindName,
+) -> None:
+    core = serving(record("Part/a", "n"), record("Part/b", "n"), record("Owner/o", "m"))
+    core.interrupted(broken, True)
+    core.remove("Part/a")
+    assert sent(core) == []
+    core.after(5)
+    assert sent(core) == []
+    core.interrupted(broken, False)
+    assert sent(core) == []
+    core.after(0.9)
+    assert sent(core) == []
+    core.after(0.2)
+    assert sent(core) == [["Part/b"]]
+
+
+def test_a_watch_that_stays_broken_delays_a_removal_by_ten_seconds_at_most() -> None:
+    core = serving(record("Part/a", "n"), record("Part/b", "n"))
+    core.interrupted(OWNER, True)
+    core.remove("Part/a")
+    assert sent(core) == []
+    core.after(9.9)
+    assert sent(core) == []
+    core.after(0.1)
+    assert sent(core) == [["Part/b"]]
+
+
+def test_a_broken_watch_of_a_kind_that_is_not_concerned_delays_nothing() -> None:
+    core = serving(record("Alone/a", "n"), record("Alone/b", "n"))
+    core.interrupted(OWNER, True)
+    core.remove("Alone/a")
+    sent(core)
+    core.after(1)
+    assert sent(core) == [["Alone/b"]]
 
 
 def test_the_other_changes_of_the_node_wait_with_the_removal() -> None:

@@ -256,6 +256,7 @@ class Informer:
     def _accepted(self) -> None:
         """The server lets us watch."""
         self._opened_at = self._clock()
+        self._teller.interrupted(self._namespace, False)
         if not self._cut_short:
             self._troubles.over(self._name)
         if self._unwatched:
@@ -277,6 +278,8 @@ class Informer:
         """Draw the conclusions from the end of a round. A pause of nothing is no news."""
         self._proved()
         status = status_of(error, self._verb)
+        if error is not None and status is None:
+            self._teller.interrupted(self._namespace, True)
         if isinstance(error, Refusal) and status is not None:
             self._refused(error, status)
         elif error is None and lasted < self._tuning.enough:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 from bridge.placement import Rules
 from bridge.record import ObjectRecord
-from bridge.sources.events import Changed, Emit, KindStatus, Listed
+from bridge.sources.events import Changed, Emit, Interrupted, KindStatus, Listed
 from bridge.sources.kubernetes.scope import Namespace
 from bridge.sources.kubernetes.sight import Changes, ListInProgress, Sight
 from nodecast.errors import SourceError
@@ -49,6 +49,7 @@ class _Part:
     size: int = 0
     untaken: object | None = None
     broken: SourceError | None = None
+    interrupted: bool = False
 
 
 class KindTeller:
@@ -88,6 +89,17 @@ class KindTeller:
             part.status = KindStatus.FORBIDDEN if unwatched else KindStatus.OK
             part.reason, part.asked_at = unwatched, asked_at
             self._tell(self._all_objects())
+            self.interrupted(namespace, False)
+
+    def interrupted(self, namespace: Namespace, now: bool) -> None:
+        """News of it may be missing since its last answer, or (not `now`) is not any more."""
+        with self._lock:
+            parts = self._parts.values()
+            before = any(part.interrupted for part in parts)
+            part = self._parts[namespace]
+            part.interrupted = now and part.status is not None
+            if (after := any(part.interrupted for part in parts)) != before:
+                self._emit(Interrupted(self.kind, after))
 
     def events(self, namespace: Namespace, lines: Sequence[bytes]) -> None:
         """Lines of a watch came; `finish` says what is wrong with them."""
