@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -303,10 +303,11 @@ class Fleet:
         self.write(name, json.dumps(items))
 
     def drop(self, *things: Object) -> None:
-        """Delete objects with their files."""
-        for thing in things:
-            del self.objects[key(thing)]
-            (self.manifests / _file(key(thing))).unlink()
+        """Delete objects with their files; several go at once for the bridge."""
+        with self.bridge.frozen() if len(things) > 1 else nullcontext():
+            for thing in things:
+                del self.objects[key(thing)]
+                (self.manifests / _file(key(thing))).unlink()
 
     def write(self, name: str, text: str) -> None:
         """Replace a file of the manifests by rename."""
