@@ -87,7 +87,10 @@ def test_what_the_guard_keeps_leaves_the_node_when_it_is_approved_and_not_before
     assert one.agents["edge0"].untouched(before)
 
     done = run_to_end("nodecast-bridge", "approve", "Dataset")
-    said = f"approved   {HELD}: 11 of its 12 objects may leave\n"
+    through = "IncrementalLearningJob.sedna.io, LifelongLearningJob.sedna.io, Model.sedna.io"
+    said = (
+        f"approved   {HELD}: 11 of its 12 objects may leave\n           let go with it: {through}\n"
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, said, "")
     one.should_be({"edge0": KEPT})
 
