@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -172,10 +173,11 @@ def approve(config: Path | None, kind: str, **flags: Any) -> int:
         return EXIT_PROBLEM
     gone = f": {guarded.missing} of its {guarded.placed} objects may leave" if guarded else ""
     print(one_line(f"approved   {name}{gone}"))
-    now = {each.kind for each in _status(client, settings.bridge).kinds if each.held}
-    along = [k.kind for k in known if k.held and k.kind != name and k.kind not in now]
-    if along:
-        print(one_line(f"           let go with it: {', '.join(along)}"))
+    with suppress(NoBridge):  # it is approved, whatever becomes of the bridge now
+        held = {each.kind for each in _status(client, settings.bridge).kinds if each.held}
+        along = [k.kind for k in known if k.held and k.kind != name and k.kind not in held]
+        if along:
+            print(one_line(f"           let go with it: {', '.join(along)}"))
     _print_held([view])
     return EXIT_OK
 
