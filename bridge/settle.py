@@ -44,15 +44,18 @@ class Leaving:
     """What is about to leave a node.
 
     `since`: when that was first seen in this connection. `doubts`: keys, or whole kinds, that news
-    still under way may keep on the node; `doubted_since`: when the last of them was seen.
+    still under way may keep on the node; `doubted_since`: when the last of them was seen. `waited`:
+    till when it was last seen to wait for an empty kind, or for a broken watch.
     """
 
     since: float | None = None
+    waited: float = -math.inf
     doubts: frozenset[str] = frozenset()
     doubted_since: float = -math.inf
 
     def clear(self) -> None:
         self.since, self.doubts, self.doubted_since = None, frozenset(), -math.inf
+        self.waited = -math.inf
 
 
 class Settle:
@@ -84,28 +87,35 @@ class Settle:
         if doubts - leaving.doubts:
             leaving.doubted_since = now
         leaving.doubts = doubts
-        if kinds & self._holding.waiting:
-            return Verdict(False)
+        whole = self._whole_again(leaving.since, kinds)
+        if kinds & self._holding.waiting or now < whole:
+            leaving.waited = max(now, whole)
+            return Verdict(False, whole if now < whole else math.inf)
         lists = self._lists_needed(leaving, keys, now)
         if lists:
             return Verdict(False, math.inf, lists)
-        due = self._due(leaving.since, kinds)
+        due = self._due(leaving.since, leaving.waited, kinds)
         if now < due:
             return Verdict(False, due)
         leaving.clear()
         return GO
+
+    def _whole_again(self, since: float, kinds: frozenset[KindName]) -> float:
+        """When no watch concerned was broken for `settle` seconds; `settle_max` is the limit."""
+        concerned = kinds.union(*(self._rules.depends_on(kind) for kind in kinds))
+        views = [self._holding.view(kind) for kind in concerned]
+        resumed = max(math.inf if view.interrupted else view.resumed_at for view in views)
+        return min(resumed + self._settle, since + self._settle_max)
 
     def _opened(self, old: Content | None, new: Content) -> frozenset[KindName]:
         """The kinds of which a node may lose what the bridge does not know of."""
         before = self._rules.kinds if old is None else old.held
         return frozenset(before) - frozenset(new.held)
 
-    def _due(self, since: float, kinds: Iterable[KindName]) -> float:
-        quiet = max(self._holding.view(kind).lost_at for kind in kinds)
-        concerned = frozenset(kinds).union(*(self._rules.depends_on(kind) for kind in kinds))
-        for view in map(self._holding.view, concerned):
-            quiet = max(quiet, math.inf if view.interrupted else view.resumed_at)
-        return max(since + self._settle, min(quiet + self._settle, since + self._settle_max))
+    def _due(self, since: float, waited: float, kinds: Iterable[KindName]) -> float:
+        """When it has settled. What was lost while it waited for something else settles too."""
+        quiet = max(self._holding.view(kind).lost_at for kind in kinds) + self._settle
+        return max(since + self._settle, min(quiet, max(since, waited) + self._settle_max))
 
     def _doubts(
         self, keys: Iterable[ResourceKey], opened: Iterable[KindName], *, held: bool

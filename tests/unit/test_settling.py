@@ -119,6 +119,21 @@ def test_a_watch_that_stays_broken_delays_a_removal_by_ten_seconds_at_most() -> 
     assert sent(core) == [["Part/b"]]
 
 
+def test_what_is_lost_while_a_removal_waits_for_a_broken_watch_settles_too() -> None:
+    core = serving(record("Part/a", "n"), record("Part/b", "n"), record("Part/c", "n"))
+    core.interrupted(OWNER, True)
+    core.remove("Part/a")
+    assert sent(core) == []
+    core.after(9.8)
+    core.remove("Part/b")
+    assert sent(core) == []
+    core.after(0.3)
+    assert sent(core) == []
+    core.put(record("Part/b", "n"))
+    core.after(1)
+    assert sent(core) == [["Part/b", "Part/c"]]
+
+
 def test_a_broken_watch_of_a_kind_that_is_not_concerned_delays_nothing() -> None:
     core = serving(record("Alone/a", "n"), record("Alone/b", "n"))
     core.interrupted(OWNER, True)
