@@ -58,7 +58,9 @@ class World:
         """What can go wrong here; what is more likely is there more than once."""
         here = [what for what in What if what not in _ELSEWHERE]
         here += [What.BROKER_KEEPS, What.BRIDGE, What.GAP, What.AGENT, What.CUT, What.RESTORE_STORE]
-        here += [What.EMPTIED] * 2 + [What.THINNED] * 2 + [What.NARROWED]
+        here += [What.EMPTIED] * 2 + [What.THINNED] * 2
+        # Another bridge, with the settings of before, would go on to see everything.
+        here += [What.NARROWED] if self.bridges == 1 else []
         here += [What.DIRECTORY] * 3 if self.directory else [What.CRD] * 3 + [What.FORBIDDEN] * 2
         here += [What.SECOND] * 2 if self.bridges > 1 else []
         here += [What.REWIND] if self.rewinds else []
