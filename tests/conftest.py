@@ -22,8 +22,9 @@ from tests.support.mosquitto import Broker  # noqa: E402
 from tests.support.mqtt import Observer, observing  # noqa: E402
 
 # A busy machine is no failure.
-settings.register_profile("nodecast", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("nodecast")
+settings.register_profile("searching", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("repeatable", settings.get_profile("searching"), derandomize=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 
 @pytest.fixture(autouse=True)

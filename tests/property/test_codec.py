@@ -47,7 +47,11 @@ READERS: list[Reader] = [*map(_reader, KINDS), decode_snapshot]
 text = st.text(max_size=12)
 numbers = st.integers(0, MAX_NUMBER)
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.floats(allow_nan=False) | text,
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | text,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(text, inner, max_size=3),
     max_leaves=8,
 )
