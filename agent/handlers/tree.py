@@ -21,6 +21,7 @@ from agent.handlers.paths import SUFFIX, TreePath
 from nodecast.errors import ApplyError
 from nodecast.log import logger
 from nodecast.messages import MAX_BODY
+from nodecast.regular import regular_file
 
 log = logger(__name__)
 
@@ -30,7 +31,6 @@ STAMP = ".nodecast.json"
 MAX_FILE = MAX_BODY + 1
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # A FIFO in the place of a file must not block the loop.
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 DISK_FULL = "DiskFull"
@@ -259,21 +259,15 @@ def _opened(path: str | Path, flags: int) -> Iterator[int]:
 
 def _read_at(directory: int, name: str) -> bytes | None:
     try:
-        descriptor = os.open(name, _READ, dir_fd=directory)
+        with regular_file(name, follow=False, directory=directory) as file:
+            if file is None or os.fstat(file.fileno()).st_size > MAX_FILE:
+                return None
+            return file.read(MAX_FILE)
     except OSError as error:
         # ENXIO: a socket. ELOOP: a symlink, which is no file of ours.
         if error.errno in (errno.ENOENT, errno.ELOOP, errno.ENXIO):
             return None
         raise
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_FILE:
-            return None
-        with open(descriptor, "rb", closefd=False) as file:
-            return file.read(MAX_FILE)
-    finally:
-        # Not by the file object: for a directory there is none, and nothing else would close it.
-        os.close(descriptor)
 
 
 def _open_temporary(directory: int) -> int:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import fcntl
 import os
 import random
-import stat
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -25,6 +24,7 @@ from agent.pace import NEVER
 from nodecast.backoff import Backoff
 from nodecast.log import Repeats, logger
 from nodecast.messages import ModelSet, Report
+from nodecast.regular import regular_file
 
 log = logger(__name__)
 
@@ -143,14 +143,10 @@ def read_live(state_dir: Path) -> LiveStatus | str | None:
     """What the agent said last, or why that does not read; None when it never said anything."""
     path = state_dir / FILE
     try:
-        descriptor = os.open(path, _READ)
-        try:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        with regular_file(path, follow=False) as file:
+            if file is None:
                 return f"{path} is no regular file"
-            with open(descriptor, "rb", closefd=False) as file:
-                return msgspec.json.decode(file.read(MAX_BYTES), type=LiveStatus)
-        finally:
-            os.close(descriptor)
+            return msgspec.json.decode(file.read(MAX_BYTES), type=LiveStatus)
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 from collections.abc import Callable
 from io import BufferedReader
 from pathlib import Path
@@ -18,6 +17,7 @@ from pathlib import Path
 from agent.models.configfile import MAX_BYTES, ConfigSeen
 from nodecast.dirwatch import DirectoryWatch, Reason
 from nodecast.log import logger
+from nodecast.regular import regular_file
 from nodecast.threads import Fail, supervised
 
 log = logger(__name__)
@@ -30,18 +30,13 @@ _MOUNTS = Path("/proc/self/mountinfo")
 def look(path: Path) -> ConfigSeen:
     """The bytes of the file at `path`, or why there are none. Raises nothing."""
     try:
-        # Not blocking: a named pipe in place of the file must not hold the thread for ever.
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        try:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        with regular_file(path) as file:
+            if file is None:
                 return ConfigSeen(error="it is no regular file")
-            with open(descriptor, "rb", closefd=False) as file:
-                raw = _read(file)
-            if raw is None:
-                return ConfigSeen(error="it gives nothing without being waited for")
-            return ConfigSeen(raw)
-        finally:
-            os.close(descriptor)
+            raw = _read(file)
+        if raw is None:
+            return ConfigSeen(error="it gives nothing without being waited for")
+        return ConfigSeen(raw)
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENOTDIR):
             return ConfigSeen()

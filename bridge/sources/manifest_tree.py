@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from bridge.sources.documents import MAX_BYTES
 from nodecast.errors import DocumentError
+from nodecast.regular import regular_file
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 _GONE = (errno.ENOENT, errno.ENOTDIR)
@@ -71,16 +71,10 @@ def directories_below(directory: Path) -> Iterable[Path]:
 
 def read_bytes(path: Path) -> bytes:
     """The content of a file. Raises OSError, and DocumentError for what is not read at all."""
-    # Without waiting: a FIFO with a fitting name must not hold up all the others.
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+    with regular_file(path) as file:
+        if file is None:
             raise DocumentError("is no regular file")
-        with open(descriptor, "rb", closefd=False) as file:
-            data: bytes | None = file.read(MAX_BYTES + 1)
-    finally:
-        # Not by the file object: for a directory there is none, and nothing else would close it.
-        os.close(descriptor)
+        data: bytes | None = file.read(MAX_BYTES + 1)
     if data is None:  # it would have to wait: some files of the kernel's are like that
         raise DocumentError("gives nothing to read without waiting")
     if len(data) > MAX_BYTES:

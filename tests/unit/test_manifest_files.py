@@ -14,6 +14,7 @@ from bridge.placement import Rules, built_in
 from bridge.sources import manifest_files, manifest_tree
 from bridge.sources.documents import MAX_BYTES
 from bridge.sources.manifest_files import ManifestDirectory, Reading, read_once
+from nodecast import regular
 from nodecast.errors import DocumentError
 
 RULES = Rules(built_in())
@@ -293,7 +294,7 @@ def test_a_file_that_gives_nothing_without_waiting_is_a_problem_and_no_more(
     def opened(descriptor: int, _mode: str, *, closefd: bool) -> Waiting:
         return Waiting(io.FileIO(descriptor, closefd=closefd))
 
-    monkeypatch.setattr(manifest_tree, "open", opened, raising=False)
+    monkeypatch.setattr(regular, "open", opened, raising=False)
     reading = read_once(manifests, RULES)
     assert "without waiting" in reading.reason
 

@@ -10,6 +10,7 @@ import pytest
 from agent.models import watch
 from agent.models.configfile import MAX_BYTES, ConfigSeen
 from agent.models.watch import ModelsWatch, is_mount_point, look
+from nodecast import regular
 from nodecast.errors import NodecastError, ThreadDied
 from tests.support.wait import eventually
 
@@ -205,7 +206,7 @@ def test_a_file_that_gives_nothing_without_being_waited_for_is_invalid_and_not_m
     # As /proc/kmsg does, which says that it is a regular file.
     os.mkfifo(tmp_path / "models.json")
     writer = os.open(tmp_path / "models.json", os.O_RDWR)
-    monkeypatch.setattr(watch.stat, "S_ISREG", lambda _mode: True)
+    monkeypatch.setattr(regular.stat, "S_ISREG", lambda _mode: True)
     seen = look(tmp_path / "models.json")
     os.close(writer)
     assert seen == ConfigSeen(error="it gives nothing without being waited for")
