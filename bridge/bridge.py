@@ -148,7 +148,7 @@ class Bridge:
 
     def kind_views(self, now: float) -> list[KindView]:
         """What there is to say of each kind, by name."""
-        return kind_views(self._identity.bridge, self._rules, self.catalog, self.holding, now)
+        return kind_views(self._identity.bridge, self.catalog, self.holding, now)
 
     def approve(self, kind: KindName, now: float) -> None:
         """An operator says that what is seen of a kind now is what is meant: the removal guard

@@ -198,8 +198,7 @@ class Holding:
         if kind in self.along:
             return f"{kind} is held only along with {', '.join(self.guarded) or 'others'}"
         if view.held:
-            through = sorted(k for k in self._rules.depends_on(kind) if self._kinds[k].held)
-            return f"{kind} is held only with {', '.join(through)}"
+            return f"{kind} is held only with {', '.join(self.through(kind))}"
         return f"{kind} is not held"
 
     # -- what follows
@@ -232,6 +231,11 @@ class Holding:
     def unseen(self) -> frozenset[KindName]:
         """Kinds that are not seen in full now."""
         return frozenset(k for k, v in self._kinds.items() if not v.seen)
+
+    def through(self, kind: KindName) -> list[KindName]:
+        """The kinds that a kind is placed through and that are held, by name: it is held with
+        them."""
+        return sorted(each for each in self._rules.depends_on(kind) if self._kinds[each].held)
 
     @property
     def guarded(self) -> Mapping[KindName, Guarded]:

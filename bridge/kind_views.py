@@ -12,7 +12,6 @@ from bridge.catalog import Catalog
 from bridge.guard import Guarded
 from bridge.holding import Holding
 from bridge.kind_state import KindState
-from bridge.placement import Rules
 from nodecast.names import BridgeName, KindName
 
 
@@ -39,66 +38,58 @@ def approval(bridge: BridgeName, kind: KindName) -> str:
 
 
 def kind_views(
-    bridge: BridgeName, rules: Rules, catalog: Catalog, holding: Holding, now: float
+    bridge: BridgeName, catalog: Catalog, holding: Holding, now: float
 ) -> list[KindView]:
     """Every kind that has a rule, and those without one that the ledger counts; by name."""
     guarded = holding.guarded  # once: it looks at every kind
-    return [
-        _view(kind, guarded.get(kind), bridge, rules, catalog, holding, now)
-        for kind in holding.kinds
-    ]
+    views = []
+    for kind in holding.kinds:
+        state, missing = holding.view(kind), guarded.get(kind)
+        reasons: tuple[str, ...] = ()
+        if state.held:
+            of_itself = _of_itself(state, missing, approval(bridge, kind), holding.hold, now)
+            reasons = (*of_itself, *_with_others(kind, holding))
+        views.append(
+            KindView(
+                kind,
+                state.status.value if state.status else "unlisted",
+                state.held,
+                reasons,
+                missing,
+                holding.approvable(kind),
+                catalog.count(kind),
+                catalog.placed(kind),
+            )
+        )
+    return views
 
 
-def _view(
-    kind: KindName,
-    guarded: Guarded | None,
-    bridge: BridgeName,
-    rules: Rules,
-    catalog: Catalog,
-    holding: Holding,
-    now: float,
-) -> KindView:
-    state = holding.view(kind)
-    return KindView(
-        kind,
-        state.status.value if state.status else "unlisted",
-        state.held,
-        tuple(_reasons(kind, state, guarded, bridge, rules, holding, now)) if state.held else (),
-        guarded,
-        holding.approvable(kind),
-        catalog.count(kind),
-        catalog.placed(kind),
-    )
-
-
-def _reasons(
-    kind: KindName,
-    state: KindState,
-    guarded: Guarded | None,
-    bridge: BridgeName,
-    rules: Rules,
-    holding: Holding,
-    now: float,
+def _of_itself(
+    state: KindState, guarded: Guarded | None, command: str, hold: float, now: float
 ) -> Iterator[str]:
+    """Why a kind is held because of what happened to it."""
     if not state.seen:
         yield state.reason or "it was not listed yet"
     if guarded:
         why = "" if state.ruled else "it has no rule any more, and "
         yield (
             f"{why}{guarded.missing} of its {guarded.placed} placed objects would be on no node"
-            f" any more: `{approval(bridge, kind)}` lets them go"
+            f" any more: `{command}` lets them go"
         )
     elif state.held_itself and state.seen:
-        left = max(0.0, state.cause_at + holding.hold - now)
+        left = max(0.0, state.cause_at + hold - now)
         yield (
             "it was not seen in full, seemed to be gone, or the broker knew no such bridge:"
             f" held for {left:.0f} s more, then what is missing leaves its nodes"
         )
+
+
+def _with_others(kind: KindName, holding: Holding) -> Iterator[str]:
+    """Why a kind is held because others are."""
     if kind in holding.along:
         yield (
             "objects of it went as too much of other kinds did: it is held along, and let go, with"
             " them"
         )
-    through = sorted(on for on in rules.depends_on(kind) if holding.view(on).held)
-    if through:
+    if through := holding.through(kind):
         yield f"it is placed through {', '.join(through)}"

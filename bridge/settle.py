@@ -102,10 +102,13 @@ class Settle:
 
     def _whole_again(self, since: float, kinds: frozenset[KindName]) -> float:
         """When no watch concerned was broken for `settle` seconds; `settle_max` is the limit."""
-        concerned = kinds.union(*(self._rules.depends_on(kind) for kind in kinds))
-        views = [self._holding.view(kind) for kind in concerned]
+        views = [self._holding.view(kind) for kind in self._concerned(kinds)]
         resumed = max(math.inf if view.interrupted else view.resumed_at for view in views)
         return min(resumed + self._settle, since + self._settle_max)
+
+    def _concerned(self, kinds: frozenset[KindName]) -> frozenset[KindName]:
+        """These kinds, and those whose objects decide where objects of them are."""
+        return kinds.union(*(self._rules.depends_on(kind) for kind in kinds))
 
     def _opened(self, old: Content | None, new: Content) -> frozenset[KindName]:
         """The kinds of which a node may lose what the bridge does not know of."""
@@ -132,9 +135,8 @@ class Settle:
         self, leaving: Leaving, keys: Iterable[ResourceKey], now: float
     ) -> dict[KindName, float]:
         """The kinds concerned that were not listed late enough, and when they must be."""
-        doubted = {kind_of(ResourceKey(each)) for each in leaving.doubts}
-        concerned = doubted.union(*(self._rules.depends_on(kind) for kind in doubted))
-        after = dict.fromkeys(concerned, leaving.doubted_since)
+        doubted = frozenset(kind_of(ResourceKey(each)) for each in leaving.doubts)
+        after = dict.fromkeys(self._concerned(doubted), leaving.doubted_since)
         for kind in {kind_of(key) for key in keys if self._catalog.get(key) is None}:
             if self._holding.lost_much(kind, now - self._settle_max):
                 after[kind] = max(after.get(kind, -math.inf), self._settling(leaving, kind))

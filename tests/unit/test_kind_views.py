@@ -15,7 +15,7 @@ ALL = [f"Alone/{n}" for n in range(12)]
 
 
 def reasons(core: Core, kind: KindName, bridge: str = "default") -> tuple[str, ...]:
-    views = kind_views(BridgeName(bridge), RULES, core.catalog, core.holding, core.now)
+    views = kind_views(BridgeName(bridge), core.catalog, core.holding, core.now)
     return next(view.reasons for view in views if view.kind == kind)
 
 
@@ -53,5 +53,5 @@ def test_each_guard_is_asked_no_oftener_where_there_are_more_kinds(
         return guarded(guard, placed)
 
     monkeypatch.setattr(KindGuard, "guarded", counted)
-    kind_views(BridgeName("default"), RULES, core.catalog, core.holding, core.now)
+    kind_views(BridgeName("default"), core.catalog, core.holding, core.now)
     assert list(asked.values()) == [2] * len(RULES.kinds)
