@@ -6,13 +6,14 @@ import os
 import signal
 import sqlite3
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.support.agents import COMMAND, AgentProcess, Hand
 from tests.support.device import resource
-from tests.support.disks import mounted, remount, small_disk, take_all, take_nothing
+from tests.support.disks import SmallDisk, mounted, remount, small_disk, take_all, take_nothing
 from tests.support.mosquitto import Broker
 from tests.support.wait import eventually
 
@@ -41,6 +42,18 @@ def _begin(agent: AgentProcess, hand: Hand) -> None:
     hand.reported((5, 1))
     eventually(lambda: agent.values == {A: 1, B: 1}, what="the files")
     eventually(lambda: hand.replay() == {"m1": "s3://one"}, what="the op")
+
+
+@contextmanager
+def _full(agent: AgentProcess, hand: Hand, files: bool) -> Iterator[SmallDisk]:
+    """What `_begin` begins with, on a disk that has no room (`files`: no inode) from then on."""
+    with small_disk(agent.state, files=60 if files else 0) as disk:
+        try:
+            _begin(agent, hand)
+            disk.fill(agent.pid, files=files)
+            yield disk
+        finally:
+            agent.kill()
 
 
 def _more(agent: AgentProcess, hand: Hand) -> None:
@@ -104,37 +117,27 @@ def _says_that_it_is_full(agent: AgentProcess) -> str:
 def test_e6_a_full_disk_keeps_what_is_there_and_claims_nothing_until_there_is_room(
     agent: AgentProcess, hand: Hand, files: bool
 ) -> None:
-    with small_disk(agent.state, files=60 if files else 0) as disk:
-        try:
-            _begin(agent, hand)
-            disk.fill(agent.pid, files=files)
-            _more(agent, hand)
-            _says_that_it_is_full(agent)
-            eventually(lambda: agent.status().get("problems"), 20, what="status shows it")
-            assert agent.values == {A: 1, B: 1}
-            _nothing_is_claimed_that_a_crash_would_lose(agent, hand)
-            disk.free(agent.pid)
-            _ends_well(agent, hand)
-        finally:
-            agent.kill()
+    with _full(agent, hand, files) as disk:
+        _more(agent, hand)
+        _says_that_it_is_full(agent)
+        eventually(lambda: agent.status().get("problems"), 20, what="status shows it")
+        assert agent.values == {A: 1, B: 1}
+        _nothing_is_claimed_that_a_crash_would_lose(agent, hand)
+        disk.free(agent.pid)
+        _ends_well(agent, hand)
 
 
 @pytest.mark.parametrize("files", [False, True], ids=["no room", "no inode"])
 def test_e6_what_goes_goes_from_a_full_disk_too(
     agent: AgentProcess, hand: Hand, files: bool
 ) -> None:
-    with small_disk(agent.state, files=60 if files else 0) as disk:
-        try:
-            _begin(agent, hand)
-            disk.fill(agent.pid, files=files)
-            hand.say((5, 2), [resource(A)])
-            if disk.real:
-                eventually(lambda: agent.values == {A: 1}, 20, what="the removal")
-            disk.free(agent.pid)
-            hand.reported((5, 2), within=30)
+    with _full(agent, hand, files) as disk:
+        hand.say((5, 2), [resource(A)])
+        if disk.real:
             eventually(lambda: agent.values == {A: 1}, 20, what="the removal")
-        finally:
-            agent.kill()
+        disk.free(agent.pid)
+        hand.reported((5, 2), within=30)
+        eventually(lambda: agent.values == {A: 1}, 20, what="the removal")
 
 
 def test_e6_a_read_only_tree_keeps_its_files_and_gets_the_rest_later(

@@ -118,6 +118,16 @@ class Core:
     def remove(self, *shorts: str) -> None:
         self._apply({key(short): None for short in shorts})
 
+    def come(self, *shorts: str) -> None:
+        """These come, to the node `n`; what is held is decided anew."""
+        self.put(*(record(each, "n") for each in shorts))
+        self.after(0)
+
+    def go(self, *shorts: str) -> None:
+        """These go; what is held is decided anew."""
+        self.remove(*shorts)
+        self.after(0)
+
     def _apply(self, changes: dict[ResourceKey, ObjectRecord | None]) -> None:
         delta = self.catalog.apply(changes)
         self.holding.changed(delta, self.now)

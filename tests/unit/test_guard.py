@@ -20,22 +20,12 @@ def many(count: int, first: int = 0) -> list[str]:
     return [f"Alone/a{n}" for n in range(first, first + count)]
 
 
-def put(core: Core, *shorts: str) -> None:
-    core.put(*(record(each, "n") for each in shorts))
-    core.after(0)
-
-
-def remove(core: Core, *shorts: str) -> None:
-    core.remove(*shorts)
-    core.after(0)
-
-
 @pytest.fixture
 def core() -> Core:
     """In charge of twenty objects of one kind, and one of each other."""
     core = Core()
     core.put(record("Owner/a", "n"), record("Part/a", "n"))
-    put(core, *many(20))
+    core.come(*many(20))
     core.charge()
     core.after(WINDOW)
     assert core.holding.held == ()
@@ -43,24 +33,24 @@ def core() -> Core:
 
 
 def test_more_than_half_and_ten_gone_within_the_window_hold_the_kind(core: Core) -> None:
-    remove(core, *many(10))
+    core.go(*many(10))
     assert core.holding.held == ()
-    remove(core, "Alone/a10")
+    core.go("Alone/a10")
     assert core.holding.held == (ALONE,)
     assert core.holding.guarded == {ALONE: Guarded(20, 11)}
 
 
 def test_the_guard_has_no_end_by_time(core: Core) -> None:
-    remove(core, *many(11))
+    core.go(*many(11))
     core.after(30 * 24 * 3600)
     assert core.holding.held == (ALONE,)
 
 
 def test_the_return_of_objects_ends_the_guard_and_then_the_hold(core: Core) -> None:
-    remove(core, *many(12))
-    put(core, "Alone/a0")
+    core.go(*many(12))
+    core.come("Alone/a0")
     assert core.holding.guarded == {ALONE: Guarded(20, 11)}
-    put(core, "Alone/a1")
+    core.come("Alone/a1")
     assert core.holding.guarded == {}
     core.after(59.9)
     assert core.holding.held == (ALONE,)
@@ -69,19 +59,19 @@ def test_the_return_of_objects_ends_the_guard_and_then_the_hold(core: Core) -> N
 
 
 def test_other_objects_make_up_for_none_that_is_missing(core: Core) -> None:
-    remove(core, *many(11))
-    put(core, *many(100, first=100))
+    core.go(*many(11))
+    core.come(*many(100, first=100))
     core.after(3600)
     assert core.holding.guarded == {ALONE: Guarded(20, 11)}
 
 
 def test_an_approval_ends_the_hold_at_once_and_for_that_time_only(core: Core) -> None:
-    remove(core, *many(11))
+    core.go(*many(11))
     core.holding.approve(ALONE)
     core.after(0)
     assert core.holding.held == ()
-    put(core, *many(20))
-    remove(core, *many(20))
+    core.come(*many(20))
+    core.go(*many(20))
     assert core.holding.held == (ALONE,)
 
 

@@ -45,8 +45,7 @@ def said(core: Core, caplog: pytest.LogCaptureFixture) -> Iterator[Callable[[], 
 
 
 def lose(core: Core, first: int, last: int) -> None:
-    core.remove(*(f"Alone/a{n}" for n in range(first, last)))
-    core.after(0)
+    core.go(*(f"Alone/a{n}" for n in range(first, last)))
 
 
 def test_a_guard_is_said_once_with_how_many_and_again_after_an_hour(

@@ -13,21 +13,11 @@ WINDOW = GuardPolicy().window
 FEW = [f"{kind}/{n}" for kind in ("Owner", "Part", "Alone") for n in range(6)]
 
 
-def put(core: Core, *shorts: str) -> None:
-    core.put(*(record(each, "n") for each in shorts))
-    core.after(0)
-
-
-def remove(core: Core, *shorts: str) -> None:
-    core.remove(*shorts)
-    core.after(0)
-
-
 @pytest.fixture
 def core() -> Core:
     """In charge of six objects of each kind."""
     core = Core()
-    put(core, *FEW)
+    core.come(*FEW)
     core.charge()
     core.after(WINDOW)
     return core
@@ -48,38 +38,38 @@ def owned() -> Core:
 
 
 def test_more_than_half_and_ten_of_all_kinds_guard_each_that_lost_any(core: Core) -> None:
-    remove(core, *FEW[:9])
+    core.go(*FEW[:9])
     assert core.holding.guarded == {}
-    remove(core, FEW[9])
+    core.go(FEW[9])
     assert core.holding.guarded == {OWNER: Guarded(6, 6), PART: Guarded(6, 4)}
     assert core.holding.held == (OWNER, PART)
 
 
 def test_what_goes_missing_a_moment_later_is_guarded_too(core: Core) -> None:
-    remove(core, *FEW[:10])
+    core.go(*FEW[:10])
     core.after(WINDOW)
-    remove(core, "Alone/0")
+    core.go("Alone/0")
     assert core.holding.guarded[ALONE] == Guarded(6, 1)
 
 
 def test_what_goes_missing_later_than_the_window_is_another_matter(core: Core) -> None:
-    remove(core, *FEW[:10])
+    core.go(*FEW[:10])
     core.after(WINDOW + 0.1)
-    remove(core, "Alone/0")
+    core.go("Alone/0")
     assert core.holding.guarded.keys() == {OWNER, PART}
     assert core.holding.held == (OWNER, PART)
 
 
 def test_what_goes_with_a_second_burst_while_they_are_guarded_is_guarded_too(core: Core) -> None:
-    remove(core, *FEW[:10])
+    core.go(*FEW[:10])
     core.after(2 * WINDOW)
-    put(core, *(f"Alone/more{n}" for n in range(3)))
-    remove(core, *(f"Alone/more{n}" for n in range(3)), *FEW[10:])
+    core.come(*(f"Alone/more{n}" for n in range(3)))
+    core.go(*(f"Alone/more{n}" for n in range(3)), *FEW[10:])
     assert core.holding.guarded[ALONE] == Guarded(9, 9)
 
 
 def test_each_of_them_is_approved_for_itself(core: Core) -> None:
-    remove(core, *FEW[:12])
+    core.go(*FEW[:12])
     core.holding.approve(PART)
     core.after(3600)
     assert core.holding.guarded == {OWNER: Guarded(6, 6)}
@@ -89,27 +79,27 @@ def test_each_of_them_is_approved_for_itself(core: Core) -> None:
 
 
 def test_once_all_of_it_is_approved_the_next_such_loss_is_guarded_anew(core: Core) -> None:
-    remove(core, *FEW[:12])
+    core.go(*FEW[:12])
     core.holding.approve(PART)
     core.holding.approve(OWNER)
     core.after(3600)
-    put(core, *(f"{each}-anew" for each in FEW[:12]))
+    core.come(*(f"{each}-anew" for each in FEW[:12]))
     core.after(3600)
-    remove(core, *(f"{each}-anew" for each in FEW[:12]))
+    core.go(*(f"{each}-anew" for each in FEW[:12]))
     assert core.holding.guarded == {OWNER: Guarded(6, 6), PART: Guarded(6, 6)}
 
 
 def test_a_kind_that_is_back_as_a_whole_waits_for_no_approval_of_the_others(core: Core) -> None:
-    remove(core, *FEW[:17])
-    put(core, *FEW[12:17])
+    core.go(*FEW[:17])
+    core.come(*FEW[12:17])
     assert core.holding.guarded.keys() == {OWNER, PART}
     core.after(3600)
     assert core.holding.held == (OWNER, PART)
 
 
 def test_it_is_over_once_so_much_is_back_and_then_the_hold(core: Core) -> None:
-    remove(core, *FEW[:10])
-    put(core, FEW[0])
+    core.go(*FEW[:10])
+    core.come(FEW[0])
     assert core.holding.guarded == {}
     core.after(59.9)
     assert core.holding.held == (OWNER, PART)
@@ -118,11 +108,11 @@ def test_it_is_over_once_so_much_is_back_and_then_the_hold(core: Core) -> None:
 
 
 def test_a_kind_of_which_most_is_back_is_let_go_though_others_were_approved(core: Core) -> None:
-    remove(core, *FEW[:12])
+    core.go(*FEW[:12])
     core.holding.approve(PART)
-    put(core, *FEW[:2])
+    core.come(*FEW[:2])
     assert core.holding.guarded == {OWNER: Guarded(6, 4)}
-    put(core, FEW[2])
+    core.come(FEW[2])
     assert core.holding.guarded == {}
     core.after(0)
     assert core.holding.guarded == {}
@@ -130,7 +120,7 @@ def test_a_kind_of_which_most_is_back_is_let_go_though_others_were_approved(core
 
 def test_a_restart_is_guarded_by_all_that_the_ledger_counts() -> None:
     core = Core()
-    put(core, *FEW[10:])
+    core.come(*FEW[10:])
     core.charge({OWNER: 6, PART: 6, ALONE: 6})
     core.after(3600)
     assert core.holding.guarded == {OWNER: Guarded(6, 6), PART: Guarded(6, 4)}
@@ -138,7 +128,7 @@ def test_a_restart_is_guarded_by_all_that_the_ledger_counts() -> None:
 
 def test_kinds_that_the_ledger_counted_once_do_not_count_together_later() -> None:
     core = Core()
-    put(core, *[each for each in FEW if each not in ("Alone/0", "Part/0")])
+    core.come(*[each for each in FEW if each not in ("Alone/0", "Part/0")])
     core.charge({OWNER: 6, PART: 6, ALONE: 6}, all_seen=False)
     core.listed(OWNER)
     core.after(3600)  # two kinds are in doubt all the time, and keep their counts
@@ -151,9 +141,9 @@ def test_kinds_that_the_ledger_counted_once_do_not_count_together_later() -> Non
 def test_a_kind_that_lost_one_at_that_time_is_held_along_and_needs_no_approval(
     core: Core,
 ) -> None:
-    put(core, *(f"Owner/more{n}" for n in range(14)))
+    core.come(*(f"Owner/more{n}" for n in range(14)))
     core.after(WINDOW)
-    remove(core, "Alone/0", *(f"Owner/more{n}" for n in range(14)))
+    core.go("Alone/0", *(f"Owner/more{n}" for n in range(14)))
     assert core.holding.held == (ALONE, OWNER, PART)
     assert core.holding.guarded.keys() == {OWNER}
     with pytest.raises(NothingToApprove, match=r"Alone\.x is held only along with Owner\.x"):
@@ -165,10 +155,10 @@ def test_a_kind_that_lost_one_at_that_time_is_held_along_and_needs_no_approval(
 
 def test_a_kind_is_held_along_for_as_long_as_those_that_were_guarded(core: Core) -> None:
     owners = [f"Owner/more{n}" for n in range(14)]
-    put(core, *owners)
+    core.come(*owners)
     core.after(WINDOW)
-    remove(core, "Alone/0", *owners)
-    put(core, *owners[:10])
+    core.go("Alone/0", *owners)
+    core.come(*owners[:10])
     assert core.holding.guarded == {}
     core.after(59.9)
     assert core.holding.held == (ALONE, OWNER, PART)
@@ -177,20 +167,20 @@ def test_a_kind_is_held_along_for_as_long_as_those_that_were_guarded(core: Core)
 
 
 def test_a_kind_that_lost_nothing_at_that_time_is_not_held_along(owned: Core) -> None:
-    remove(owned, *(f"Owner/{n}" for n in range(12)))
+    owned.go(*(f"Owner/{n}" for n in range(12)))
     owned.after(WINDOW + 0.1)
-    remove(owned, "Alone/0")
+    owned.go("Alone/0")
     assert owned.holding.held == (OWNER, PART)
 
 
 def test_what_goes_with_a_second_burst_of_a_guarded_kind_is_held_along_too(core: Core) -> None:
     first, second = ([f"Owner/{x}{n}" for n in range(14)] for x in ("first", "second"))
-    put(core, *first)
+    core.come(*first)
     core.after(WINDOW)
-    remove(core, *first)
+    core.go(*first)
     core.after(2 * WINDOW)
-    put(core, *second)
-    remove(core, "Alone/0", *second, *(f"Owner/{n}" for n in range(6)))
+    core.come(*second)
+    core.go("Alone/0", *second, *(f"Owner/{n}" for n in range(6)))
     assert core.holding.held == (ALONE, OWNER, PART)
     assert core.holding.guarded.keys() == {OWNER}
 
@@ -199,7 +189,7 @@ def test_what_goes_with_a_second_burst_of_a_guarded_kind_is_held_along_too(core:
 
 
 def test_what_is_approved_stays_held_with_a_kind_that_it_depends_on(owned: Core) -> None:
-    remove(owned, *(f"Owner/{n}" for n in range(12)))
+    owned.go(*(f"Owner/{n}" for n in range(12)))
     assert owned.holding.guarded == {OWNER: Guarded(12, 12), PART: Guarded(12, 12)}
     owned.holding.approve(PART)
     owned.after(0)
@@ -236,7 +226,7 @@ def test_an_approval_ends_a_hold_that_only_waits_for_its_time(core: Core) -> Non
 
 
 def test_a_kind_that_was_empty_settles_anew_when_the_first_of_it_is_back(core: Core) -> None:
-    remove(core, *FEW[:6])
+    core.go(*FEW[:6])
     assert OWNER in core.holding.waiting
     core.after(3)
     core.put(record("Owner/elsewhere"))
@@ -244,13 +234,13 @@ def test_a_kind_that_was_empty_settles_anew_when_the_first_of_it_is_back(core: C
     assert core.holding.waiting == frozenset()
     assert core.holding.view(OWNER).lost_at == core.now
     core.after(2)
-    put(core, FEW[0])
+    core.come(FEW[0])
     assert core.holding.view(OWNER).lost_at == core.now
 
 
 def test_a_kind_emptied_on_purpose_waits_for_no_second_list_once_approved(core: Core) -> None:
-    put(core, *(f"Alone/more{n}" for n in range(14)))
-    remove(core, *(f"Alone/more{n}" for n in range(14)), *(f"Alone/{n}" for n in range(6)))
+    core.come(*(f"Alone/more{n}" for n in range(14)))
+    core.go(*(f"Alone/more{n}" for n in range(14)), *(f"Alone/{n}" for n in range(6)))
     assert ALONE in core.holding.waiting
     core.holding.approve(ALONE)
     core.after(0)
