@@ -12,10 +12,10 @@ import msgspec
 import pytest
 
 from nodecast.messages import encode
-from tests.support.cluster_rivals import ClusterWorld, Rival, cluster_world
+from tests.support.cluster_rivals import ClusterWorld, cluster_world
 from tests.support.fleet import Look
 from tests.support.objects import dataset
-from tests.support.rivals import was
+from tests.support.rivals import was, who
 from tests.support.wait import eventually
 from tests.support.witness import check_order, check_reports
 
@@ -30,12 +30,6 @@ def world(tmp_path: Path) -> Iterator[ClusterWorld]:
         yield world
 
 
-def who(world: ClusterWorld, instance: str) -> tuple[Rival, Rival]:
-    """The bridge of that instance, and the other one."""
-    left, right = world.rivals
-    return (left, right) if was(left, instance) else (right, left)
-
-
 def test_of_two_bridges_one_is_in_charge_while_they_are_killed_paused_and_woken(
     world: ClusterWorld,
 ) -> None:
@@ -43,9 +37,9 @@ def test_of_two_bridges_one_is_in_charge_while_they_are_killed_paused_and_woken(
     for rival in world.rivals:
         rival.start()
     serving = world.serving()
-    who(world, serving)[1].says(STANDS_BY)
+    who(world.rivals, serving)[1].says(STANDS_BY)
     for number in range(20):
-        old, _ = who(world, serving)
+        old, _ = who(world.rivals, serving)
         mark = len(old.log)
         if number % 2:
             old.freeze()
@@ -56,7 +50,7 @@ def test_of_two_bridges_one_is_in_charge_while_they_are_killed_paused_and_woken(
             old.kill()
             old.start()
             serving = world.serving(serving)
-            other = who(world, serving)[1]
+            other = who(world.rivals, serving)[1]
             other.says(STANDS_BY, since=other.started_at)
     world.end_changes()
     world.disks_become_right()
@@ -97,7 +91,7 @@ def test_a_bridge_that_stops_hands_the_lease_over_at_once(world: ClusterWorld) -
         rival.start()
     world.put(dataset("d", "edge0"))
     serving = world.serving()
-    old, other = who(world, serving)
+    old, other = who(world.rivals, serving)
     other.says(STANDS_BY)
     assert old.stop() == 0
     assert was(other, world.serving(serving))

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from nodecast.errors import EXIT_UNAVAILABLE
-from tests.support.process import Process
-from tests.support.rivals import DirectoryWorld, was
+from tests.support.rivals import DirectoryWorld, who
 from tests.support.witness import check_order, check_reports
 
 pytestmark = pytest.mark.broker
@@ -23,12 +22,6 @@ def world(tmp_path: Path) -> Iterator[DirectoryWorld]:
     world.end()
 
 
-def who(world: DirectoryWorld, instance: str) -> tuple[Process, Process]:
-    """The bridge of that instance, and the other one."""
-    left, right = world.rivals
-    return (left, right) if was(left, instance) else (right, left)
-
-
 def test_of_two_bridges_one_is_in_charge_while_they_are_killed_paused_and_woken(
     world: DirectoryWorld,
 ) -> None:
@@ -36,7 +29,7 @@ def test_of_two_bridges_one_is_in_charge_while_they_are_killed_paused_and_woken(
     world.rivals[0].start()
     serving = world.serving()
     for number in range(20):
-        old, other = who(world, serving)
+        old, other = who(world.rivals, serving)
         match number % 3:
             case 0:
                 old.kill()

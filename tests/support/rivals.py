@@ -6,13 +6,17 @@ from __future__ import annotations
 import random
 import threading
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from tests.support.fleet import Agent, Fleet
 from tests.support.objects import Object, dataset, key
 from tests.support.process import Process
 from tests.support.wait import eventually
 from tests.support.witness import Witness, Word
+
+P = TypeVar("P", bound=Process)
 
 NODES = ("edge0", "edge1")
 
@@ -21,6 +25,12 @@ def was(process: Process, instance: str) -> bool:
     """Whether one of the starts of a bridge had this instance."""
     starts = [line for line in process.log.splitlines() if "bridge starts" in line]
     return any(f"instance={instance} " in line for line in starts)
+
+
+def who(rivals: Sequence[P], instance: str) -> tuple[P, P]:
+    """Of two, the bridge of that instance, and the other one."""
+    left, right = rivals
+    return (left, right) if was(left, instance) else (right, left)
 
 
 class World:
